@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <optional>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 namespace tranche {
 
@@ -14,11 +16,30 @@ constexpr std::string_view enum_name(decltype(kLast) value, const std::string_vi
   return at < kCount ? names[at] : std::string_view();
 }
 
-// The enumerator, up to kLast, whose to_string() is `name`; absent = there is none.
-template <auto kLast>
-std::optional<decltype(kLast)> enum_of(std::string_view name) {
-  for (std::size_t at = 0; at <= static_cast<std::size_t>(kLast); ++at)
-    if (const auto value = static_cast<decltype(kLast)>(at); to_string(value) == name) return value;
+// Beside an enumeration: its to_string(), with the names of all enumerators up to `last`.
+#define ENUM_NAMES(last, ...)                                  \
+  constexpr std::string_view to_string(decltype(last) value) { \
+    return ::tranche::enum_name<last>(value, {__VA_ARGS__});   \
+  }
+
+template <class T>
+concept Enumeration = std::is_enum_v<T>;
+
+// The names that to_string() has, in the order of the enumerators.
+template <Enumeration Enum>
+constexpr std::vector<std::string_view> enum_names() {
+  std::vector<std::string_view> names;
+  for (auto name = to_string(Enum{}); !name.empty(); name = to_string(static_cast<Enum>(names.size())))
+    names.push_back(name);
+  return names;
+}
+
+// The enumerator whose to_string() is `name`; absent = there is none.
+template <Enumeration Enum>
+constexpr std::optional<Enum> enum_of(std::string_view name) {
+  const auto names = enum_names<Enum>();
+  for (std::size_t at = 0; at < names.size(); ++at)
+    if (names[at] == name) return static_cast<Enum>(at);
   return std::nullopt;
 }
 

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "base/enum_names.h"
-
 namespace tranche {
 namespace {
 
@@ -58,11 +56,6 @@ std::string to_string(const Error& error) {
   std::string text = error.what;
   if (!error.where.empty()) text += " [" + error.where + "]";
   return text;
-}
-
-std::string_view to_string(Kind kind) {
-  return enum_name<Kind::kConflict>(
-      kind, {"invalid", "not found", "unsupported", "unavailable", "timeout", "denied", "conflict"});
 }
 
 void check_failed(const char* condition, const char* file, int line, const char* message) {

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/enum_names.h"
+
 namespace tranche {
 
 enum class Kind {
@@ -44,7 +46,7 @@ Error within(Error error, std::string_view layer);
 
 // "what: where (code)"; one line, for logs and messages.
 std::string to_string(const Error& error);
-std::string_view to_string(Kind kind);
+ENUM_NAMES(Kind::kConflict, "invalid", "not found", "unsupported", "unavailable", "timeout", "denied", "conflict")
 
 // TRY(auto x, f()) declares x from f()'s value or returns its error from the enclosing function.
 #define TRANCHE_CONCAT2(a, b) a##b

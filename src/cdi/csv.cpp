@@ -34,7 +34,7 @@ class Reader {
       return refuse(line, content, number, "has no comma between kind and path: " + in_quotes(content), kShape);
     const std::string_view kind = trimmed(content.substr(0, comma));
     const std::string_view path = trimmed(content.substr(comma + 1));
-    const auto known = enum_of<CsvKind::kLink>(kind);
+    const auto known = enum_of<CsvKind>(kind);
     if (!known)
       return refuse(line, content, number, "has the unknown kind " + in_quotes(kind), "write dev, dir, lib or sym");
     if (const auto fault = fault_of_path(path); !fault.empty())
@@ -58,10 +58,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::string_view to_string(CsvKind kind) {
-  return enum_name<CsvKind::kLink>(kind, {"dev", "dir", "lib", "sym"});
-}
 
 ParsedCsv parse_csv(std::string_view text, std::string_view source) {
   Reader reader(source);

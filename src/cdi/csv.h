@@ -6,12 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 
 namespace tranche::cdi {
 
 enum class CsvKind { kDevice, kDirectory, kLibrary, kLink };
-std::string_view to_string(CsvKind kind);  // "dev", "dir", "lib", "sym"
+ENUM_NAMES(CsvKind::kLink, "dev", "dir", "lib", "sym")
 
 struct CsvEntry {
   CsvKind kind = CsvKind::kDevice;

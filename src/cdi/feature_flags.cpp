@@ -65,7 +65,7 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
   for (const std::string& word : given) {
     if (word == "all") {
       into.features.disabled_hooks = {kHooks.begin(), kHooks.end()};
-    } else if (const auto hook = enum_of<HookName::kChmod>(word)) {
+    } else if (const auto hook = enum_of<HookName>(word)) {
       into.features.disabled_hooks.insert(*hook);
     } else {
       into.problems.push_back(unknown("cdi-disable-hooks", word, known));
@@ -74,11 +74,6 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
 }
 
 }  // namespace
-
-std::string_view to_string(HookName name) {
-  return enum_name<HookName::kChmod>(name, {"create-symlinks", "enable-cuda-compat", "update-ldcache",
-                                            "disable-device-node-modification", "update-application-profile", "chmod"});
-}
 
 ReadFeatures read_features(const config::PluginRun& run) {
   ReadFeatures read;

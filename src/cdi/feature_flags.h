@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "config/settings.h"
 
@@ -18,7 +19,8 @@ enum class HookName {
   kUpdateApplicationProfile,
   kChmod,  // known, and never written: off in NVIDIA's programs as well
 };
-std::string_view to_string(HookName name);  // "create-symlinks" …
+ENUM_NAMES(HookName::kChmod, "create-symlinks", "enable-cuda-compat", "update-ldcache",
+           "disable-device-node-modification", "update-application-profile", "chmod")
 
 struct Features {
   bool explicit_driver_libraries = false;

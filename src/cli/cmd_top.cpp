@@ -169,7 +169,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
 int top_command(Options& options, const Process& process) {
   top::Choice choice;
   choice.filter = options.filter;
-  choice.sort = enum_of<top::Sort::kDevice>(options.sort).value_or(choice.sort);
+  choice.sort = enum_of<top::Sort>(options.sort).value_or(choice.sort);
   const bool terminal = process.width > 0 && ::isatty(STDIN_FILENO) != 0;
   if (terminal && !options.json && !options.once) return live(options, process, choice);
   const auto node = ask(options, process);

@@ -9,7 +9,6 @@
 #include "cli/commands.h"
 #include "cli/go_arguments.h"
 #include "cli/usage.h"
-#include "config/enum_text.h"
 
 namespace tranche::cli {
 

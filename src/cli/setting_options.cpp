@@ -130,13 +130,12 @@ void add_log_options(CLI::App& command, LogOptions& options) {
 void apply(const LogOptions& options) {
   const bool text = options.format == "text" || (options.format == "auto" && ::isatty(STDERR_FILENO) != 0);
   log::configure(text ? log::Format::kText : log::Format::kJson,
-                 enum_of<log::Level::kError>(options.level).value_or(log::Level::kInfo));
+                 enum_of<log::Level>(options.level).value_or(log::Level::kInfo));
 }
 
 void add_label_output(CLI::App& command, labels::LabelOutput& value, const std::vector<std::string>& words) {
-  add_own_option(
-      command, "--label-output", std::string(to_string(value)), "where node labels are written",
-      [&value](const std::string& word) { value = enum_of<labels::LabelOutput::kNode>(word).value_or(value); })
+  add_own_option(command, "--label-output", std::string(to_string(value)), "where node labels are written",
+                 [&value](const std::string& word) { value = enum_of<labels::LabelOutput>(word).value_or(value); })
       .check(CLI::IsMember(words));
 }
 

@@ -59,7 +59,7 @@ std::expected<Choice, Problem> choose(const NamedConfigs& set, const LabelSeen& 
                                     "write for example: " + nearest(set, rules.default_name)));
   }
   for (const auto& word : rules.fallbacks) {
-    const auto by = from_word<ChosenBy>(word);
+    const auto by = enum_of<ChosenBy>(word);
     if (by == ChosenBy::kEmpty) return Choice{"", ChosenBy::kEmpty};
     if (by != ChosenBy::kNamed && by != ChosenBy::kSingle)
       return std::unexpected(error_in("--fallback-strategies", in_quotes(word) + " is not a strategy",

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "base/result.h"
-#include "config/enum_text.h"
 
 namespace tranche::config {
 
@@ -43,8 +43,7 @@ struct ChoiceRules {
 };
 
 enum class ChosenBy { kLabel, kDefault, kNamed, kSingle, kEmpty };
-template <>
-inline constexpr auto kWords<ChosenBy> = enum_words("label", "default", "named", "single", "empty");
+ENUM_NAMES(ChosenBy::kEmpty, "label", "default", "named", "single", "empty")
 
 struct Choice {
   std::string name;  // "" = the empty configuration

@@ -78,8 +78,8 @@ TEST(Choose, SaysWhichNamesThereAreAndWhatToWrite) {
 
 TEST(Choose, EveryWayHasAWordAndIsFoundByIt) {
   for (const auto by : {ChosenBy::kLabel, ChosenBy::kDefault, ChosenBy::kNamed, ChosenBy::kSingle, ChosenBy::kEmpty})
-    EXPECT_EQ(from_word<ChosenBy>(to_string(by)), by);
-  EXPECT_FALSE(from_word<ChosenBy>("by chance"));
+    EXPECT_EQ(enum_of<ChosenBy>(to_string(by)), by);
+  EXPECT_FALSE(enum_of<ChosenBy>("by chance"));
 }
 
 TEST(Decide, AnUnknownLabelKeepsWhatIsInForceAndLeavesTheDefaultToANodeThatHasNothing) {

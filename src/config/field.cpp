@@ -125,7 +125,7 @@ void read_into(const Value& value, const Key&, std::vector<ListStrategy>& into) 
   for (const Value& item : single ? std::vector<Value>{value} : value.items()) {
     const auto word = item.plain_text();
     if (word && word->contains(',')) {
-      item.error("must be " + text_of_all(kWords<ListStrategy>) + ", but is " + in_quotes(*word),
+      item.error("must be " + text_of_all(enum_names<ListStrategy>()) + ", but is " + in_quotes(*word),
                  "a file does not split at commas: write a list, [" + *word + "]");
       item.note_bad_word();
     } else if (const auto strategy = item.word<ListStrategy>();
@@ -178,8 +178,8 @@ std::string assign_to(std::vector<int>& into, const Texts& values) {
 std::string assign_to(std::vector<ListStrategy>& into, const Texts& values) {
   std::vector<ListStrategy> strategies;
   for (const std::string& value : values) {
-    const auto strategy = from_word<ListStrategy>(value);
-    if (!strategy) return "must be " + text_of_all(kWords<ListStrategy>) + ", but has " + in_quotes(value);
+    const auto strategy = enum_of<ListStrategy>(value);
+    if (!strategy) return "must be " + text_of_all(enum_names<ListStrategy>()) + ", but has " + in_quotes(value);
     if (std::ranges::find(strategies, *strategy) == strategies.end()) strategies.push_back(*strategy);
   }
   into = std::move(strategies);
@@ -211,7 +211,7 @@ Json json_value(const std::vector<DeviceRef>& value) {
 
 Json json_value(const std::vector<ListStrategy>& value) {
   Json list = Json::array();
-  for (const ListStrategy strategy : value) list.push_back(word(strategy));
+  for (const ListStrategy strategy : value) list.push_back(to_string(strategy));
   return list;
 }
 

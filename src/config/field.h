@@ -25,7 +25,7 @@ void read_into(const Value& value, const Key& key, std::vector<int>& into);
 void read_into(const Value& value, const Key& key, std::vector<ListStrategy>& into);
 template <class T>
 void read_into(const Value& value, const Key&, T& into) {
-  if constexpr (Worded<T>)
+  if constexpr (Enumeration<T>)
     value.read_word(into);
   else if constexpr (requires { value.read(into); })
     value.read(into);
@@ -41,10 +41,10 @@ std::string assign_to(Duration& into, const Texts& values);
 std::string assign_to(Texts& into, const Texts& values);
 std::string assign_to(std::vector<int>& into, const Texts& values);
 std::string assign_to(std::vector<ListStrategy>& into, const Texts& values);
-template <Worded Enum>
+template <Enumeration Enum>
 std::string assign_to(Enum& into, const Texts& values) {
-  const auto value = from_word<Enum>(values.back());
-  if (!value) return wrong_word(kWords<Enum>, values.back());
+  const auto value = enum_of<Enum>(values.back());
+  if (!value) return wrong_word(enum_names<Enum>(), values.back());
   into = *value;
   return {};
 }

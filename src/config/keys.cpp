@@ -11,11 +11,6 @@ namespace {
 using enum KeyType;
 using enum Origin;
 
-template <class Enum>
-std::vector<std::string_view> words() {
-  return {kWords<Enum>.begin(), kWords<Enum>.end()};
-}
-
 Key section(std::string path, std::string_view meaning, KeyCase below, Origin origin = kNvidia) {
   return {
       .path = std::move(path), .type = kSection, .origin = origin, .sample = "{}", .meaning = meaning, .below = below};
@@ -60,8 +55,8 @@ template <auto Field>
 Key of(Key row) {
   using Member = std::remove_cvref_t<decltype(Field(std::declval<Target&>()))>;
   if (row.type == kText) row.type = type_of<Member>();
-  if constexpr (Worded<Member>) row.words = words<Member>();
-  if constexpr (std::is_same_v<Member, std::vector<ListStrategy>>) row.words = words<ListStrategy>();
+  if constexpr (Enumeration<Member>) row.words = enum_names<Member>();
+  if constexpr (std::is_same_v<Member, std::vector<ListStrategy>>) row.words = enum_names<ListStrategy>();
   if (const auto usual = json_value(Field(Target{})); row.usual.empty() && !usual.is_null() && row.type != kTexts)
     row.usual = row.type == kWordList ? "[" + shown(usual) + "]" : shown(usual);
   if (row.sample.empty()) row.sample = row.type == kChannels ? "[0]" : row.type == kCount ? "1" : row.usual;
@@ -233,11 +228,11 @@ void add_mps_entries(Rows& rows) {
   rows.insert(rows.end(),
               {of_words(key(entry + "split", kWord, kOurs, "", "span",
                             "sharing.mps.split for this resource; span for names with %d"),
-                        words<SplitPolicy>()),
+                        enum_names<SplitPolicy>()),
                section(entry + "guard", "Guard settings of this resource", KeyCase::kExact, kOurs),
                of_words(key(entry + "guard.memory", kWord, kOurs, "", "observe",
                             "sharing.mps.guard.memory for this resource", "../internals/guard.md"),
-                        words<GuardMemory>()),
+                        enum_names<GuardMemory>()),
                counted(key(entry + "memoryGB", kCount, kFork, "", "4", "memory per slot in GiB"), 1, 1'000'000)});
 }
 
@@ -259,7 +254,7 @@ void add_mps(Rows& rows) {
                 {"none", "auto"}),
        of_words(key("sharing.mps.split", kWord, kOurs, "reject", "span",
                     "containers with slots on several GPUs; span for names with %d", kShares),
-                words<SplitPolicy>()),
+                enum_names<SplitPolicy>()),
        own<FIELD(config.sharing.compute_mode)>(
            "sharing.mps.computeMode",
            "compute mode of a GPU that MPS shares; with leave, processes that bypass MPS have no limit"),
@@ -352,7 +347,7 @@ Rows make_rows() {
                of_words(key("dra.devices", kSomeGpus, kOurs, "none", "all",
                             "GPUs offered through Dynamic Resource Allocation; the device plugin offers the others",
                             "../guide/dra.md"),
-                        words<DraDevices>()),
+                        enum_names<DraDevices>()),
                of<FIELD(config.dra.driver_name)>(
                    {.path = "dra.driverName",
                     .type = kDriver,

@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "config/enum_text.h"
 
 namespace tranche::config {
 
@@ -23,18 +23,12 @@ enum class AllocationPolicy { kDistributed, kPacked };
 enum class DiscoveryStrategy { kAuto, kNvml, kTegra, kVfio };
 enum class SharingStrategy { kNone, kTimeSlicing, kMps };
 
-template <>
-inline constexpr auto kWords<MigStrategy> = enum_words("none", "single", "mixed");
-template <>
-inline constexpr auto kWords<ListStrategy> = enum_words("envvar", "volume-mounts", "cdi-annotations", "cdi-cri");
-template <>
-inline constexpr auto kWords<IdStrategy> = enum_words("uuid", "index");
-template <>
-inline constexpr auto kWords<AllocationPolicy> = enum_words("distributed", "packed");
-template <>
-inline constexpr auto kWords<DiscoveryStrategy> = enum_words("auto", "nvml", "tegra", "vfio");
-template <>
-inline constexpr auto kWords<SharingStrategy> = enum_words("none", "time-slicing", "mps");
+ENUM_NAMES(MigStrategy::kMixed, "none", "single", "mixed")
+ENUM_NAMES(ListStrategy::kCdiCri, "envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
+ENUM_NAMES(IdStrategy::kIndex, "uuid", "index")
+ENUM_NAMES(AllocationPolicy::kPacked, "distributed", "packed")
+ENUM_NAMES(DiscoveryStrategy::kVfio, "auto", "nvml", "tegra", "vfio")
+ENUM_NAMES(SharingStrategy::kMps, "none", "time-slicing", "mps")
 
 struct PluginFlags {
   bool pass_device_specs = false;
@@ -126,14 +120,10 @@ enum class SplitPolicy {
   kReject,  // Allocate fails, with a sentence that names the GPUs
   kSpan,    // the GPUs of the resource are one pool, and the grant has a limit on each
 };
-template <>
-inline constexpr auto kWords<ThreadsPolicy::Kind> = enum_words("equal", "factor", "open", "tenant", "sms");
-template <>
-inline constexpr auto kWords<MemoryPolicy::Kind> = enum_words("equal", "factor", "open", "tenant", "size");
-template <>
-inline constexpr auto kWords<Reserve::Kind> = enum_words("none", "auto", "size");
-template <>
-inline constexpr auto kWords<SplitPolicy> = enum_words("reject", "span");
+ENUM_NAMES(ThreadsPolicy::Kind::kSms, "equal", "factor", "open", "tenant", "sms")
+ENUM_NAMES(MemoryPolicy::Kind::kSize, "equal", "factor", "open", "tenant", "size")
+ENUM_NAMES(Reserve::Kind::kSize, "none", "auto", "size")
+ENUM_NAMES(SplitPolicy::kSpan, "reject", "span")
 std::string to_string(const ThreadsPolicy&);  // "equal", "factor 2", "open", "tenant", "sms 16": for people
 std::string to_string(const MemoryPolicy&);   // "equal", "factor 1.5", "open", "tenant", "4Gi"
 std::string to_string(const Reserve&);        // "none", "auto", "600Mi"
@@ -144,10 +134,8 @@ std::string to_string(const Reserve&);        // "none", "auto", "600Mi"
 enum class GuardMemory { kObserve, kRefuseNew, kTerminateNewest, kTerminateAll };
 // The action on processes on a shared GPU that are not MPS clients.
 enum class GuardForeignProcesses { kObserve, kTerminate };
-template <>
-inline constexpr auto kWords<GuardMemory> = enum_words("observe", "refuse-new", "terminate-newest", "terminate-all");
-template <>
-inline constexpr auto kWords<GuardForeignProcesses> = enum_words("observe", "terminate");
+ENUM_NAMES(GuardMemory::kTerminateAll, "observe", "refuse-new", "terminate-newest", "terminate-all")
+ENUM_NAMES(GuardForeignProcesses::kTerminate, "observe", "terminate")
 
 struct Guard {
   Duration interval = std::chrono::milliseconds(100);
@@ -181,12 +169,9 @@ enum class SmRounding { kUp, kDown, kOff };
 // The socket in a grant's endpoint: Tranche's relay, or a hard link to the daemon's own socket. Extension:
 // sharing.mps.endpoint.
 enum class EndpointPolicy { kRelay, kLink };
-template <>
-inline constexpr auto kWords<ComputeModePolicy> = enum_words("exclusive", "leave");
-template <>
-inline constexpr auto kWords<SmRounding> = enum_words("up", "down", "off");
-template <>
-inline constexpr auto kWords<EndpointPolicy> = enum_words("relay", "link");
+ENUM_NAMES(ComputeModePolicy::kLeave, "exclusive", "leave")
+ENUM_NAMES(SmRounding::kOff, "up", "down", "off")
+ENUM_NAMES(EndpointPolicy::kLink, "relay", "link")
 
 struct Sharing {
   SharingStrategy strategy = SharingStrategy::kNone;  // of the section in effect; MPS wins over time-slicing
@@ -227,14 +212,12 @@ struct DeviceFilter {
 
 // Extension `dra`: what the node offers through Dynamic Resource Allocation, beside or instead of the device plugin.
 enum class DraDevices { kNone, kAll, kListed };  // a list has no word
-template <>
-inline constexpr auto kWords<DraDevices> = enum_words("none", "all");
+ENUM_NAMES(DraDevices::kAll, "none", "all")
 
 // What a GPU in MIG mode offers to claims: its present MIG devices, or every instance that it can have, made for a
 // claim and destroyed after it.
 enum class DraPartitions { kStatic, kOnDemand };
-template <>
-inline constexpr auto kWords<DraPartitions> = enum_words("static", "onDemand");
+ENUM_NAMES(DraPartitions::kOnDemand, "static", "onDemand")
 
 struct Dra {
   DraDevices devices = DraDevices::kNone;

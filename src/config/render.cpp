@@ -26,12 +26,12 @@ void put_settings(const Target& target, std::string_view start, Json& into) {
 
 // Policies of an entry are written if they differ from the section's; a split if it differs from the names' default.
 void add_policies(const Sharing& sharing, const SharedResource& resource, Json& entry) {
-  if (resource.guard_memory) entry["guard"]["memory"] = word(*resource.guard_memory);
+  if (resource.guard_memory) entry["guard"]["memory"] = to_string(*resource.guard_memory);
   if (!resource.names.empty()) entry["names"] = resource.names;
   if (resource.threads != sharing.threads) entry["threads"] = json_value(resource.threads);
   if (resource.memory != sharing.memory) entry["memory"] = json_value(resource.memory);
   const SplitPolicy usual = is_individual(resource) ? SplitPolicy::kSpan : SplitPolicy::kReject;
-  if (resource.split != usual) entry["split"] = word(resource.split);
+  if (resource.split != usual) entry["split"] = to_string(resource.split);
 }
 
 Json render(const Sharing& sharing, const SharedResource& resource, bool mps) {
@@ -74,7 +74,7 @@ Json render(const Config& config) {
   if (config.sharing.strategy == SharingStrategy::kMps) put_settings(target, "sharing.mps.", json);
   put_settings(target, "devices.", json);
   Json for_claims = json_value(config.dra.listed);
-  if (config.dra.devices != DraDevices::kListed) for_claims = word(config.dra.devices);
+  if (config.dra.devices != DraDevices::kListed) for_claims = to_string(config.dra.devices);
   if (config.dra != Dra{}) {
     json["dra"] = {{"devices", std::move(for_claims)}, {"driverName", config.dra.driver_name}};
     put_settings(target, "dra.", json);

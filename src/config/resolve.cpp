@@ -211,7 +211,7 @@ class Resolution {
       }
     if (config.dra != Dra{})
       add_row("dra.devices", config.dra.devices == DraDevices::kListed ? shown(json_value(config.dra.listed))
-                                                                       : word(config.dra.devices));
+                                                                       : std::string(to_string(config.dra.devices)));
     explain_sharing(config.sharing);
   }
 
@@ -248,6 +248,14 @@ class Resolution {
 std::string variable(const Environment& environment, std::string_view name, std::string_view otherwise) {
   const auto at = environment.find(name);
   return at == environment.end() ? std::string(otherwise) : at->second;
+}
+
+std::optional<bool> parse_switch(std::string_view text) {
+  for (const char* word : {"1", "t", "T", "true", "True", "TRUE"})
+    if (text == word) return true;
+  for (const char* word : {"0", "f", "F", "false", "False", "FALSE"})
+    if (text == word) return false;
+  return std::nullopt;
 }
 
 Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment) {

@@ -3,10 +3,12 @@
 // value. Precedence: flag, variable, file, default, with NVIDIA's rules for values that are present and empty. The
 // state of the node (is there a driver library?) is not checked here. Pure.
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "config/parse/parse.h"
 #include "config/settings.h"
@@ -18,10 +20,10 @@ using GivenFlags = std::map<std::string, std::vector<std::string>, std::less<>>;
 using Environment = std::map<std::string, std::string, std::less<>>;
 // `otherwise` where it is not set.
 std::string variable(const Environment& environment, std::string_view name, std::string_view otherwise = {});
+std::optional<bool> parse_switch(std::string_view text);  // the boolean values of flags and variables, which are Go's
 
 enum class Source { kDefault, kFile, kVariable, kFlag };
-template <>
-inline constexpr auto kWords<Source> = enum_words("default", "file", "variable", "flag");
+ENUM_NAMES(Source::kFlag, "default", "file", "variable", "flag")
 
 struct Explained {
   std::string path;

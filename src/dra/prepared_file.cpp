@@ -75,7 +75,7 @@ std::optional<Part> part_of(const Json& json) {
   part.gpu_uuid = text_at(json, "gpu");
   part.mps_pool = text_at(json, "mpsPool");
   part.grant = text_at(json, "grant");
-  const auto kind = enum_of<Kind::kMig>(text_at(json, "kind"));
+  const auto kind = enum_of<Kind>(text_at(json, "kind"));
   const auto cores = small_at(json, "cores");
   const auto limits = limits_of(json);
   const auto process = json.contains("process") ? limits_of(member_at(json, "process")) : plan::ShareLimits{};

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 #include "simulate/node_ledger.h"
 
@@ -241,10 +240,6 @@ class Node {
 };
 
 }  // namespace
-
-std::string_view to_string(Fate fate) {
-  return enum_name<Fate::kUnpredicted>(fate, {"lands", "waits", "refused", "unknown", "unpredicted"});
-}
 
 std::uint64_t Simulation::count(Fate fate) const {
   return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodOutcome::fate));

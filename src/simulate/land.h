@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
@@ -22,7 +23,7 @@ enum class Fate {
   kUnknown,      // the node has no devices of that name: Pending, whatever ends
   kUnpredicted,  // it uses claims, for which kube-scheduler decides; its slots fit
 };
-std::string_view to_string(Fate fate);  // "lands", "waits", "refused", "unknown", "unpredicted"
+ENUM_NAMES(Fate::kUnpredicted, "lands", "waits", "refused", "unknown", "unpredicted")
 
 struct OnDevice {
   std::string uuid;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 
 namespace tranche::simulate {
@@ -18,7 +19,7 @@ enum class Role {
   kSidecar,  // an init container with restartPolicy: Always; keeps its devices
   kMain,
 };
-std::string_view to_string(Role role);  // "init", "sidecar", "main"
+ENUM_NAMES(Role::kMain, "init", "sidecar", "main")
 
 struct ContainerAsk {
   std::string name;

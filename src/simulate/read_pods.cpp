@@ -5,7 +5,6 @@
 #include <set>
 #include <vector>
 
-#include "base/enum_names.h"
 #include "base/quantity.h"
 #include "base/text.h"
 #include "config/document/document.h"
@@ -340,10 +339,6 @@ PodsRead read(std::string_view text, std::string_view source) {
 }
 
 }  // namespace
-
-std::string_view to_string(Role role) {
-  return enum_name<Role::kMain>(role, {"init", "sidecar", "main"});
-}
 
 PodsRead read_pods(std::string_view text, std::string_view source) {
   PodsRead result = read(text, source);

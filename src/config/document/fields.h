@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem_list.h"
 #include "base/text.h"
 #include "config/document/document.h"
-#include "config/enum_text.h"
 #include "config/keys.h"
 #include "config/parse/parse.h"
 
@@ -29,6 +29,8 @@ struct Findings {
   std::size_t entries = 0;             // read of all lists of resources
   std::string shares_by;               // the section of `sharing` that has a value; "" = this file shares no GPU
 };
+
+std::string text_of_all(std::span<const std::string_view> words);  // "none, single or mixed"
 
 // A value in the document, or its absence.
 class Value {
@@ -67,9 +69,9 @@ class Value {
   // A setting of a plain structure: null equals absent.
   void read(bool& into) const;
   void read(std::string& into) const;
-  template <Worded Enum>
+  template <Enumeration Enum>
   std::optional<Enum> word() const;  // reports a word that is not one of its own
-  template <Worded Enum>
+  template <Enumeration Enum>
   void read_word(Enum& into) const;
 
   Findings& findings() const { return *findings_; }
@@ -114,19 +116,19 @@ class Fields {
 // Whether the value is a mapping. Absent and null are not reported, other types are.
 bool is_mapping(const Value& value, std::string remedy = "write keys and values below it, indented");
 
-template <Worded Enum>
+template <Enumeration Enum>
 std::optional<Enum> Value::word() const {
   const auto text = plain_text();
   if (text)
-    if (const auto value = from_word<Enum>(*text)) return value;
+    if (const auto value = enum_of<Enum>(*text)) return value;
   // Unquoted "off" is the boolean false in YAML 1.1; here it can only mean the word.
-  if (const auto off = from_word<Enum>("off"); off && is(Node::Kind::kScalar) && scalar_of(node()) == Scalar{false})
+  if (const auto off = enum_of<Enum>("off"); off && is(Node::Kind::kScalar) && scalar_of(node()) == Scalar{false})
     return off;
-  report_word(kWords<Enum>, text);
+  report_word(enum_names<Enum>(), text);
   return std::nullopt;
 }
 
-template <Worded Enum>
+template <Enumeration Enum>
 void Value::read_word(Enum& into) const {
   if (note_given()) into = word<Enum>().value_or(into);
 }

@@ -95,7 +95,7 @@ void ConfigSource::read_last() {
     if (last.error().kind != Kind::kNotFound) log::warning("config.last_unreadable", {{"why", last.error()}});
     return;
   }
-  if (from_word<ChosenBy>(last->chosen_by)) last_label_ = last->label;
+  if (enum_of<ChosenBy>(last->chosen_by)) last_label_ = last->label;
   last_ = *std::move(last);
 }
 

@@ -41,8 +41,8 @@ std::optional<Value> only_key(const Value& value, const std::string& remedy) {
 template <class Policy>
 bool read_policy_word(const Value& value, Policy& into) {
   using Kind = typename Policy::Kind;
-  const auto kind = from_word<Kind>(value.plain_text().value_or(""));
-  if (!kind || *kind == Kind::kFactor || to_string(*kind) == kWords<Kind>.back()) return false;
+  const auto kind = enum_of<Kind>(value.plain_text().value_or(""));
+  if (!kind || *kind == Kind::kFactor || to_string(*kind) == enum_names<Kind>().back()) return false;
   into = {.kind = *kind};
   return true;
 }

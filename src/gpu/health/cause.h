@@ -22,10 +22,7 @@ enum class Cause {
 };
 inline constexpr std::array kCauses{Cause::kXid,  Cause::kReset, Cause::kLost, Cause::kUnwatched, Cause::kDriver,
                                     Cause::kNode, Cause::kPool,  Cause::kMig,  Cause::kClaims};
-constexpr std::string_view to_string(Cause cause) {
-  return enum_name<Cause::kClaims>(cause,
-                                   {"xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims"});
-}
+ENUM_NAMES(Cause::kClaims, "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims")
 
 struct Unhealthy {
   Cause cause = Cause::kXid;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/enum_names.h"
-
 namespace tranche::health {
 namespace {
 
@@ -27,10 +25,6 @@ const XidRule* find_xid(std::uint64_t xid) {
 XidClass class_of_xid(std::uint64_t xid) {
   const XidRule* rule = find_xid(xid);
   return rule == nullptr ? XidClass::kDrain : rule->cls;
-}
-
-std::string_view to_string(XidClass cls) {
-  return enum_name<XidClass::kReset>(cls, {"ignore", "application", "drain", "reset"});
 }
 
 }  // namespace tranche::health

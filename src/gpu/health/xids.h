@@ -5,6 +5,8 @@
 #include <span>
 #include <string_view>
 
+#include "base/enum_names.h"
+
 namespace tranche::health {
 
 enum class XidClass {
@@ -13,7 +15,7 @@ enum class XidClass {
   kDrain,        // no new work until the GPU has been quiet, answers, and no action is pending
   kReset,        // the GPU needs a reset: the fault does not end by waiting
 };
-std::string_view to_string(XidClass cls);  // "ignore", "application", "drain", "reset"
+ENUM_NAMES(XidClass::kReset, "ignore", "application", "drain", "reset")
 
 struct XidRule {
   std::uint64_t from = 0;

@@ -4,19 +4,9 @@
 
 #include <algorithm>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::inventory {
-
-std::string_view to_string(Platform platform) {
-  return enum_name<Platform::kTegra>(platform, {"nvml", "wsl", "tegra"});
-}
-
-std::string_view to_string(ComputeMode mode) {
-  return enum_name<ComputeMode::kExclusiveProcess>(mode,
-                                                   {"DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS"});
-}
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
   const auto found = std::ranges::find(inventory.gpus, uuid, &Gpu::uuid);

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/units.h"
 
 namespace tranche::inventory {
@@ -20,7 +21,7 @@ struct ComputeCapability {
 };
 
 enum class ComputeMode { kDefault, kExclusiveThread, kProhibited, kExclusiveProcess };  // NVML's numbers 0–3
-std::string_view to_string(ComputeMode mode);  // "DEFAULT", "EXCLUSIVE_PROCESS" …
+ENUM_NAMES(ComputeMode::kExclusiveProcess, "DEFAULT", "EXCLUSIVE_THREAD", "PROHIBITED", "EXCLUSIVE_PROCESS")
 
 // One MIG device: a compute instance in a GPU instance of `Gpu`.
 struct MigDevice {
@@ -83,7 +84,7 @@ struct Gpu {
 // What kind of system the driver library serves. Under WSL all GPUs are reached through one node, /dev/dxg; a Tegra
 // system (integrated GPU) may have no management library at all. NVIDIA's plugin advertises either as one device.
 enum class Platform { kNvml, kWsl, kTegra };
-std::string_view to_string(Platform platform);  // "nvml", "wsl", "tegra"
+ENUM_NAMES(Platform::kTegra, "nvml", "wsl", "tegra")
 
 // A GPU that the configuration excludes (plan/select.h).
 struct SetAside {

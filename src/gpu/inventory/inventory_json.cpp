@@ -174,7 +174,7 @@ void read_pci_class(const Object& object, std::uint32_t& into) {
 void read_compute_mode(const Object& object, ComputeMode& into) {
   std::string text(to_string(into));
   object.text("computeMode", text, false);
-  if (const auto mode = enum_of<ComputeMode::kExclusiveProcess>(text))
+  if (const auto mode = enum_of<ComputeMode>(text))
     into = *mode;
   else
     object.refuse("computeMode", "must be DEFAULT, EXCLUSIVE_THREAD, PROHIBITED or EXCLUSIVE_PROCESS");
@@ -183,7 +183,7 @@ void read_compute_mode(const Object& object, ComputeMode& into) {
 void read_platform(const Object& object, Platform& into) {
   std::string text(to_string(into));
   object.text("platform", text, false);
-  if (const auto platform = enum_of<Platform::kTegra>(text))
+  if (const auto platform = enum_of<Platform>(text))
     into = *platform;
   else
     object.refuse("platform", "must be nvml, wsl or tegra, but is " + in_quotes(text));

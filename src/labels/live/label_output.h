@@ -6,11 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
+
 namespace tranche::labels {
 
 enum class LabelOutput { kNone, kStdout, kFile, kNodeFeature, kNode };
-std::string_view to_string(LabelOutput output);  // "none", "stdout", "file", "nodefeature", "node"
-bool of_cluster(LabelOutput output);             // written through the API server
+ENUM_NAMES(LabelOutput::kNode, "none", "stdout", "file", "nodefeature", "node")
+bool of_cluster(LabelOutput output);  // written through the API server
 
 // Where the labels of one node go.
 struct LabelTarget {

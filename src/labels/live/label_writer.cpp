@@ -4,7 +4,6 @@
 
 #include <optional>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 #include "kube/api_status.h"
 #include "kube/url.h"
@@ -173,10 +172,6 @@ class ClusterWriter final : public LabelWriter {
 };
 
 }  // namespace
-
-std::string_view to_string(LabelOutput output) {
-  return enum_name<LabelOutput::kNode>(output, {"none", "stdout", "file", "nodefeature", "node"});
-}
 
 bool of_cluster(LabelOutput output) {
   return output == LabelOutput::kNodeFeature || output == LabelOutput::kNode;

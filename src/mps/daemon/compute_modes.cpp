@@ -23,7 +23,7 @@ Result<EarlierModes> parse_earlier_modes(std::string_view json) {
   for (const auto& [uuid, value] : document.items()) {
     const auto* name = value.get_ptr<const std::string*>();
     if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
-    const auto mode = enum_of<ComputeMode::kExclusiveProcess>(*name);
+    const auto mode = enum_of<ComputeMode>(*name);
     if (!mode) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
     earlier[uuid] = *mode;
   }

@@ -54,7 +54,7 @@ Result<EndReply> read_end_reply(std::string_view line) {
   EndReply read{.clients = {}, .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
   for (const auto& client : list_at(reply, "clients")) {
     const auto pid = number_at(client, "pid").value_or(0);
-    const auto outcome = enum_of<TerminateOutcome::kTimedOut>(text_at(client, "outcome"));
+    const auto outcome = enum_of<TerminateOutcome>(text_at(client, "outcome"));
     if (pid <= 0 || pid > std::numeric_limits<int>::max() || !outcome)
       return fail(Kind::kInvalid, "tranche mps sent a reply that has a client without pid or outcome");
     const auto waited = number_at(client, "waitedMs").value_or(0);

@@ -17,16 +17,7 @@ constexpr const char* kGreen = "32";
 constexpr const char* kHead = "7";
 constexpr std::size_t kStopsShown = 5;
 
-struct SortKey {
-  Sort sort;
-  char key;
-  std::string_view name;
-};
-constexpr std::array<SortKey, 5> kSorts{{{Sort::kMemory, 'M', "memory"},
-                                         {Sort::kShare, 'L', "limit"},
-                                         {Sort::kProcesses, 'P', "processes"},
-                                         {Sort::kName, 'N', "name"},
-                                         {Sort::kDevice, 'G', "gpu"}}};
+constexpr std::string_view kSortKeys = "MLPNG";  // of each Sort
 
 constexpr std::array<const char*, 14> kHelp{
     "M  sort by memory            L  sort by memory relative to the limit",
@@ -264,10 +255,6 @@ bool before(const Tenant& a, const Tenant& b, Sort sort) {
 
 }  // namespace
 
-std::string_view to_string(Sort sort) {
-  return std::ranges::find(kSorts, sort, &SortKey::sort)->name;
-}
-
 std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
   std::vector<Tenant> tenants;
   for (const auto& tenant : node.tenants)
@@ -351,8 +338,7 @@ bool press(Choice& choice, Key key, char text) {
   if (text == ' ') choice.paused = !choice.paused;
   if (text == '/') choice.typing = true;
   if (text == 'I') choice.reversed = !choice.reversed;
-  for (const auto& [sort, letter, name] : kSorts)
-    if (text == letter) choice.sort = sort;
+  if (const auto at = kSortKeys.find(text); at != std::string_view::npos) choice.sort = static_cast<Sort>(at);
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "observe/cluster/agent_statuses.h"
 
@@ -58,6 +59,7 @@ Result<Node> read_node(std::string_view status_json);
 Node cluster_of(const std::vector<observe::AgentStatus>& agents);
 
 enum class Sort { kMemory, kShare, kProcesses, kName, kDevice };
+ENUM_NAMES(Sort::kDevice, "memory", "limit", "processes", "name", "gpu")
 struct Choice {
   Sort sort = Sort::kMemory;
   bool reversed = false;
@@ -70,7 +72,6 @@ struct Choice {
   bool help = false;
   bool typing = false;  // the filter
 };
-std::string_view to_string(Sort sort);
 
 struct Screen {
   int width = 80;

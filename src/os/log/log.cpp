@@ -17,7 +17,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
 #include "os/clock/clock.h"
@@ -236,10 +235,6 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
 }
 
 }  // namespace
-
-std::string_view to_string(Level level) {
-  return enum_name<Level::kError>(level, {"debug", "info", "warning", "error"});
-}
 
 std::string text_of(std::string_view event, std::initializer_list<Field> fields) {
   std::string line(event);

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -58,6 +59,6 @@ std::string text_of(std::string_view event, std::initializer_list<Field> fields)
 // level or event gets a "_" appended, so that no value can pass as one of ours.
 std::string json_of(WallTime time, Level level, std::string_view event, std::initializer_list<Field> fields);
 
-std::string_view to_string(Level level);  // "debug", "info", "warning", "error"
+ENUM_NAMES(Level::kError, "debug", "info", "warning", "error")
 
 }  // namespace tranche::log
