@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/enum_names.h"
 #include "plan/select.h"
 #include "plan/shares.h"
 
@@ -154,10 +153,6 @@ void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu
 }
 
 }  // namespace
-
-std::string_view to_string(Kind kind) {
-  return enum_name<Kind::kMig>(kind, {"gpu", "shared", "monitor", "mig"});
-}
 
 Devices devices_of(const config::Config& config, const Inventory& inventory,
                    const std::map<std::string, health::Unhealthy>& faults, const Partitionable& partitionable) {

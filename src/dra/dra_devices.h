@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/units.h"
 #include "config/model.h"
 #include "dra/partition.h"
@@ -31,7 +32,7 @@
 namespace tranche::dra {
 
 enum class Kind { kWhole, kShared, kMonitor, kMig };
-std::string_view to_string(Kind kind);  // attribute `type`: "gpu", "shared", "monitor", "mig"
+ENUM_NAMES(Kind::kMig, "gpu", "shared", "monitor", "mig")
 // Whether a claim has an MPS endpoint for such a device. A MIG device is separated from its neighbours by hardware.
 constexpr bool has_endpoint(Kind kind) {
   return kind == Kind::kWhole || kind == Kind::kShared;

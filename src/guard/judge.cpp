@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/backoff.h"
-#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::guard {
@@ -373,11 +372,6 @@ class Judge {
 };
 
 }  // namespace
-
-std::string_view to_string(Order::What what) {
-  return enum_name<What::kEnd>(
-      what, {"observe", "refuse-new", "let-in", "stop", "terminate", "kill", "continue", "ask-to-end", "kill"});
-}
 
 Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& memory, MonoTime now) {
   return Judge(devices, inputs, memory, now).run();

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/time.h"
 #include "base/units.h"
 #include "config/model.h"
@@ -99,7 +100,8 @@ struct Order {
   MonoTime since{};    // when the crossing was first seen, with the processes that must end (or the foreign process)
   bool again = false;  // kStop: they had been stopped before
 };
-std::string_view to_string(Order::What what);
+ENUM_NAMES(Order::What::kEnd, "observe", "refuse-new", "let-in", "stop", "terminate", "kill", "continue", "ask-to-end",
+           "kill")
 
 // State between samples. Only the functions below change it. A time of 0 is "not yet".
 struct Memory {

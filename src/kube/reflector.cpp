@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/enum_names.h"
 #include "kube/url.h"
 
 namespace tranche::kube {
@@ -110,10 +109,6 @@ void Reflector::wait(Duration least, std::string reason, MonoTime now) {
   state_ = State::kWaiting;
   reason_ = std::move(reason);
   wait_until_ = now + std::max(least, backoff_.next());
-}
-
-std::string_view to_string(Reflector::State state) {
-  return enum_name<Reflector::State::kWaiting>(state, {"starting", "listing", "watching", "waiting"});
 }
 
 }  // namespace tranche::kube

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/backoff.h"
+#include "base/enum_names.h"
 #include "base/time.h"
 #include "kube/api_status.h"
 
@@ -75,6 +76,6 @@ class Reflector {
   std::uint64_t watch_restarts_ = 0;
 };
 
-std::string_view to_string(Reflector::State state);  // "starting", "listing", "watching", "waiting"
+ENUM_NAMES(Reflector::State::kWaiting, "starting", "listing", "watching", "waiting")
 
 }  // namespace tranche::kube

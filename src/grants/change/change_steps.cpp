@@ -160,10 +160,6 @@ class Steps {
 
 }  // namespace
 
-std::string_view to_string(What what) {
-  return enum_name<What::kAppears>(what, {"vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"});
-}
-
 std::vector<Step> steps(const Plan& before, const Plan& after) {
   if (before == after) return {};
   return Steps(before, after).all();

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "grants/change/held.h"
 #include "plan/plan.h"
 
@@ -30,7 +31,7 @@ enum class What {
   kGrows,
   kAppears,
 };
-std::string_view to_string(What what);  // "vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears"
+ENUM_NAMES(What::kAppears, "vanishes", "shrinks", "strategy", "share", "limits", "grows", "appears")
 
 struct Step {
   What what = What::kVanishes;

@@ -4,7 +4,6 @@
 #include <limits>
 #include <span>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 
 namespace tranche::mps {
@@ -131,10 +130,6 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
 }
 
 // --- faults ----------------------------------------------------------------------------------------------------------
-
-std::string_view to_string(FaultKind kind) {
-  return enum_name<FaultKind::kUncleanExit>(kind, {"fatal", "exception", "unclean-exit"});
-}
 
 std::uint64_t FaultHistory::total(FaultKind kind) const {
   const auto found = totals_.find(kind);

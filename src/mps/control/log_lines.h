@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/time.h"
 
 namespace tranche::mps {
@@ -48,7 +49,7 @@ std::optional<LogLine> parse_log_line(std::string_view line);
 // --- faults --------------------------------------------------------------------------------------------------------
 
 enum class FaultKind { kFatal, kException, kUncleanExit };
-std::string_view to_string(FaultKind kind);  // "fatal", "exception", "unclean-exit"
+ENUM_NAMES(FaultKind::kUncleanExit, "fatal", "exception", "unclean-exit")
 
 struct Fault {
   WallTime at{};

@@ -5,15 +5,10 @@
 
 #include <filesystem>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 #include "os/files/files.h"
 
 namespace tranche::mps {
-std::string_view to_string(SharedMemory where) {
-  return enum_name<SharedMemory::kNamed>(where, {"unknown", "anonymous", "/dev/shm"});
-}
-
 SharedMemory shared_memory_in(std::string_view maps) {
   SharedMemory found = SharedMemory::kUnknown;
   for (const auto line : lines_of(maps)) {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
+
 namespace tranche::mps {
 
 enum class SharedMemory {
@@ -17,7 +19,7 @@ enum class SharedMemory {
   kAnonymous,  // passed as a descriptor: clients need nothing
   kNamed,      // in /dev/shm: clients need the server's
 };
-std::string_view to_string(SharedMemory where);  // "unknown", "anonymous", "/dev/shm"
+ENUM_NAMES(SharedMemory::kNamed, "unknown", "anonymous", "/dev/shm")
 
 // From /proc/<server>/maps. Pure; fuzzed.
 SharedMemory shared_memory_in(std::string_view maps);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/backoff.h"
-#include "base/enum_names.h"
 #include "base/time.h"
 
 namespace tranche::mps {
@@ -507,11 +506,6 @@ class Turn {
 };
 
 }  // namespace
-
-std::string_view to_string(State state) {
-  return enum_name<State::kGivenUp>(
-      state, {"absent", "starting", "configuring", "serving", "backing-off", "stopping", "given-up"});
-}
 
 DaemonLimits limits_to_set(const Supervisor& s) {
   return s.turn.value_or(s.desired);

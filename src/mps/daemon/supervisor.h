@@ -30,6 +30,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "mps/limits/limits.h"
@@ -37,7 +38,7 @@
 namespace tranche::mps {
 
 enum class State { kAbsent, kStarting, kConfiguring, kServing, kBackingOff, kStopping, kGivenUp };
-std::string_view to_string(State state);  // "absent", "starting", …, "backing-off", "given-up"
+ENUM_NAMES(State::kGivenUp, "absent", "starting", "configuring", "serving", "backing-off", "stopping", "given-up")
 
 struct SupervisorSettings {
   Duration ask_again = std::chrono::milliseconds(50);  // between questions while the daemon does not answer yet

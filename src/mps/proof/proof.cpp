@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/enum_names.h"
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
@@ -242,14 +241,6 @@ ProofReading read_proof(const ProbeEnded& probe) {
     return {kInconclusive, fmt::format("the CUDA start could not be tried (status {}): {}", probe.exit_code, failure)};
   }
   return {kWedged, failure};
-}
-
-std::string_view to_string(ProofState state) {
-  return enum_name<ProofState::kFailed>(state, {"off", "unknown", "running", "proven", "failed"});
-}
-
-std::string_view to_string(Step step) {
-  return enum_name<Step::kDaemon>(step, {"", "clients", "servers", "daemon"});
 }
 
 std::vector<ProofAction> step(Proof& state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/time.h"
 
 namespace tranche::mps {
@@ -30,7 +31,7 @@ struct ProofSettings {
 };
 
 enum class ProofState { kOff, kUnknown, kRunning, kProven, kFailed };
-std::string_view to_string(ProofState state);  // "off", "unknown", "running", "proven", "failed"
+ENUM_NAMES(ProofState::kFailed, "off", "unknown", "running", "proven", "failed")
 
 enum class ProofVerdict {
   kPassed,
@@ -41,7 +42,7 @@ enum class ProofVerdict {
 };
 
 enum class Step { kNone, kClients, kServers, kDaemon };  // what is being terminated
-std::string_view to_string(Step step);                   // "", "clients", "servers", "daemon"
+ENUM_NAMES(Step::kDaemon, "", "clients", "servers", "daemon")
 
 // The result of `tranche probe --json` → a verdict about the MPS daemon that it connected to. Conservative: a failure
 // that can have another cause than the daemon does not count as a wedge, because a wedge terminates tenants. Fuzzed.

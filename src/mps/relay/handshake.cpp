@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/enum_names.h"
 #include "base/text.h"
 #include "mps/protocol/grant_limits.h"
 
@@ -304,18 +303,6 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       return ended(passage, too_late(passage));
   }
   return RelayAction::kNothing;
-}
-
-std::string_view to_string(RelayEnd end) {
-  return enum_name<RelayEnd::kAbandoned>(
-      end, {"looked whether a daemon is there", "hung up before it was let in", "was let in",
-            "asked what its own share is", "wanted to command the MPS daemon",
-            "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",
-            "said something that no CUDA process says", "introduced itself as another process",
-            "did not introduce itself in time", "the MPS daemon did not serve in time",
-            "the MPS daemon says something that this program does not know", "the MPS daemon did not answer in time",
-            "the MPS daemon hung up", "the MPS daemon had no server for it in time", "broke off with its MPS server",
-            "was not admitted", "could not be given its own limits", "was left open by a process that has ended"});
 }
 
 bool is_attempt(RelayEnd end) {

@@ -23,6 +23,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_names.h"
 #include "base/time.h"
 #include "mps/limits/limits.h"
 
@@ -120,8 +121,15 @@ enum class RelayEnd {
   kNoLimits,   // its grant's own limits could not be set
   kAbandoned,  // the process that connected has exited, and another process holds its connection
 };
-std::string_view to_string(RelayEnd end);  // a phrase for people
-bool is_attempt(RelayEnd end);             // a client did what no CUDA process does
+ENUM_NAMES(RelayEnd::kAbandoned, "looked whether a daemon is there", "hung up before it was let in", "was let in",
+           "asked what its own share is", "wanted to command the MPS daemon",
+           "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",
+           "said something that no CUDA process says", "introduced itself as another process",
+           "did not introduce itself in time", "the MPS daemon did not serve in time",
+           "the MPS daemon says something that this program does not know", "the MPS daemon did not answer in time",
+           "the MPS daemon hung up", "the MPS daemon had no server for it in time", "broke off with its MPS server",
+           "was not admitted", "could not be given its own limits", "was left open by a process that has ended")
+bool is_attempt(RelayEnd end);  // a client did what no CUDA process does
 
 struct RelayTimes {
   Duration words = std::chrono::seconds(5);      // for the client's credentials and type together; for its confirmation
