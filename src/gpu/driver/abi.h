@@ -1,6 +1,6 @@
 #pragma once
 // This project's own declarations of the part of NVIDIA's management library (NVML) that it calls: the C ABI of x86-64
-// and aarch64 Linux, drivers 450 to 610. Nothing is linked: library.h looks the symbols up at run time. The assertions
+// and aarch64 Linux, drivers 470 to 610. Nothing is linked: library.h looks the symbols up at run time. The assertions
 // below pin the layouts; docs/internals/nvml-contract.md lists the other assumptions.
 #include <cstddef>
 #include <cstdint>
@@ -98,8 +98,7 @@ struct DeviceAttributes {
 static_assert(sizeof(DeviceAttributes) == 40 && offsetof(DeviceAttributes, gpu_instance_slice_count) == 24 &&
               offsetof(DeviceAttributes, memory_size_mib) == 32);
 
-// The longest process-list entry of any driver (535.43 to 535.86). Older and newer drivers write its first 24 bytes,
-// and the unsuffixed call its first 16.
+// The longest process-list entry of any driver (535.43 to 535.86). Older and newer drivers write its first 24 bytes.
 struct ProcessInfo {
   std::uint32_t pid;
   std::uint64_t used_gpu_memory;
@@ -193,7 +192,7 @@ struct ComputeInstanceInfo {
   GpuInstance gpu_instance;
   std::uint32_t id;
   std::uint32_t profile_id;
-  GpuInstancePlacement placement;  // in compute slices of the GPU instance; since 460, older drivers write 24 bytes
+  GpuInstancePlacement placement;  // in compute slices of the GPU instance
 };
 static_assert(sizeof(ComputeInstanceInfo) == 32 && offsetof(ComputeInstanceInfo, placement) == 24);
 

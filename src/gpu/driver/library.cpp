@@ -61,26 +61,6 @@ Kind kind_of(Return code) {
 
 }  // namespace
 
-Functions::Functions(void* handle) : library(handle) {
-  // v1 and v2 of count and index number the GPUs differently when a GPU must not be used: use one version for both.
-  if (device_count == nullptr || device_by_index == nullptr) {
-    device_count = find({"nvmlDeviceGetCount"});
-    device_by_index = find({"nvmlDeviceGetHandleByIndex"});
-  }
-  if (compute_processes == nullptr) {
-    compute_processes = find({"nvmlDeviceGetComputeRunningProcesses"});
-    compute_processes_entry = 16;
-  }
-  if (mps_processes == nullptr) {
-    mps_processes = find({"nvmlDeviceGetMPSComputeRunningProcesses"});
-    mps_processes_entry = 16;
-  }
-  if (event_wait == nullptr) {
-    event_wait = find({"nvmlEventSetWait"});
-    event_wait_fills_instances = false;
-  }
-}
-
 std::unique_ptr<Library> Library::none() {
   return std::unique_ptr<Library>(new Library);
 }

@@ -19,16 +19,15 @@ inline constexpr const char* kSoname = "libnvidia-ml.so.1";
 
 // The functions of a mapped library, each by the first of its names that the library has.
 struct Functions {
-  explicit Functions(void* handle = nullptr);  // nullptr: none
+  explicit Functions(void* handle = nullptr) : library(handle) {}  // nullptr: none
   os::Symbol find(std::initializer_list<const char*> names) const { return os::find_symbol(library, names); }
   void* library;  // stands first: the functions are looked up in it
 
-  Return (*init)() = find({"nvmlInit_v2", "nvmlInit"});
+  Return (*init)() = find({"nvmlInit_v2"});
   Return (*shutdown)() = find({"nvmlShutdown"});
   const char* (*error_string)(Return) = find({"nvmlErrorString"});
   Return (*driver_version)(char*, std::uint32_t) = find({"nvmlSystemGetDriverVersion"});
-  Return (*cuda_driver_version)(std::int32_t*) = find({"nvmlSystemGetCudaDriverVersion_v2",
-                                                       "nvmlSystemGetCudaDriverVersion"});
+  Return (*cuda_driver_version)(std::int32_t*) = find({"nvmlSystemGetCudaDriverVersion_v2"});
 
   Return (*device_count)(std::uint32_t*) = find({"nvmlDeviceGetCount_v2"});
   Return (*device_by_index)(std::uint32_t, Device*) = find({"nvmlDeviceGetHandleByIndex_v2"});
@@ -62,10 +61,8 @@ struct Functions {
   Return (*gpm_metrics_get)(GpmMetricsGet*) = find({"nvmlGpmMetricsGet"});
   Return (*compute_processes)(Device, std::uint32_t*, void*) = find({"nvmlDeviceGetComputeRunningProcesses_v3",
                                                                      "nvmlDeviceGetComputeRunningProcesses_v2"});
-  std::size_t compute_processes_entry = 24;  // documented entry size of this symbol
   Return (*mps_processes)(Device, std::uint32_t*, void*) = find({"nvmlDeviceGetMPSComputeRunningProcesses_v3",
                                                                  "nvmlDeviceGetMPSComputeRunningProcesses_v2"});
-  std::size_t mps_processes_entry = 24;
 
   Return (*common_ancestor)(Device, Device, std::int32_t*) = find({"nvmlDeviceGetTopologyCommonAncestor"});
   Return (*nvlink_state)(Device, std::uint32_t, std::int32_t*) = find({"nvmlDeviceGetNvLinkState"});
@@ -84,8 +81,7 @@ struct Functions {
 
   Return (*set_mig_mode)(Device, std::uint32_t, Return*) = find({"nvmlDeviceSetMigMode"});
   Return (*gpu_instance_placements)(Device, std::uint32_t, GpuInstancePlacement*,
-                                    std::uint32_t*) = find({"nvmlDeviceGetGpuInstancePossiblePlacements_v2",
-                                                            "nvmlDeviceGetGpuInstancePossiblePlacements"});
+                                    std::uint32_t*) = find({"nvmlDeviceGetGpuInstancePossiblePlacements_v2"});
   Return (*gpu_instances)(Device, std::uint32_t, GpuInstance*, std::uint32_t*) = find({"nvmlDeviceGetGpuInstances"});
   Return (*create_gpu_instance)(Device, std::uint32_t, const GpuInstancePlacement*,
                                 GpuInstance*) = find({"nvmlDeviceCreateGpuInstanceWithPlacement"});
@@ -96,8 +92,7 @@ struct Functions {
                               std::uint32_t*) = find({"nvmlGpuInstanceGetComputeInstances"});
   Return (*compute_instance_by_id)(GpuInstance, std::uint32_t,
                                    ComputeInstance*) = find({"nvmlGpuInstanceGetComputeInstanceById"});
-  Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = find({"nvmlComputeInstanceGetInfo_v2",
-                                                                                 "nvmlComputeInstanceGetInfo"});
+  Return (*compute_instance_info)(ComputeInstance, ComputeInstanceInfo*) = find({"nvmlComputeInstanceGetInfo_v2"});
   Return (*create_compute_instance)(GpuInstance, std::uint32_t,
                                     ComputeInstance*) = find({"nvmlGpuInstanceCreateComputeInstance"});
   Return (*destroy_compute_instance)(ComputeInstance) = find({"nvmlComputeInstanceDestroy"});
@@ -107,7 +102,6 @@ struct Functions {
   Return (*supported_events)(Device, std::uint64_t*) = find({"nvmlDeviceGetSupportedEventTypes"});
   Return (*register_events)(Device, std::uint64_t, EventSet) = find({"nvmlDeviceRegisterEvents"});
   Return (*event_wait)(EventSet, EventData*, std::uint32_t) = find({"nvmlEventSetWait_v2"});
-  bool event_wait_fills_instances = true;  // the unsuffixed call may leave the two instance ids unwritten
 };
 
 template <class... P, class... A>

@@ -9,17 +9,18 @@ namespace {
 
 constexpr std::uint32_t kSlack = 16;  // processes that may start between two calls
 constexpr int kMostTries = 6;
+constexpr std::size_t kDocumented = 24;  // bytes of an entry
 
 }  // namespace
 
-std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count, std::size_t documented) {
-  if (count == 0) return documented;
+std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count) {
+  if (count == 0) return kDocumented;
   const auto last = std::find_if(buffer.rbegin(), buffer.rend(), [](std::byte b) { return b != kUnwritten; });
   const auto written = static_cast<std::size_t>(buffer.rend() - last);
   for (const std::size_t stride : {std::size_t{16}, std::size_t{24}, std::size_t{32}}) {
     if (written == stride * count) return stride;
   }
-  return documented;
+  return kDocumented;
 }
 
 std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size_t count, std::size_t stride) {
@@ -33,7 +34,7 @@ std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size
   return entries;
 }
 
-bool ProcessList::read(Call function, Device device, std::size_t documented) {
+bool ProcessList::read(Call function, Device device) {
   Return code = Return::kSuccess;
   std::uint32_t count = 0;
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
@@ -48,14 +49,14 @@ bool ProcessList::read(Call function, Device device, std::size_t documented) {
   code_ = code;
   count_ = count;
   seen_.swap(buffer_);
-  entries_ = entries_of(seen_, count, stride_of(seen_, count, documented));
+  entries_ = entries_of(seen_, count, stride_of(seen_, count));
   return true;
 }
 
 Result<std::vector<GpuHolder>> read_processes(const Library& library, Device device) {
   const Functions& f = library.functions();
   ProcessList all;
-  all.read(f.compute_processes, device, f.compute_processes_entry);
+  all.read(f.compute_processes, device);
   if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuHolder>{};
   TRY_STATUS(library.check(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   std::map<std::uint32_t, GpuHolder> by_pid;  // a process has one entry for each MIG instance that it uses
@@ -69,7 +70,7 @@ Result<std::vector<GpuHolder>> read_processes(const Library& library, Device dev
   };
   for (const ProcessInfo& entry : all.entries()) add(entry, false);
   ProcessList clients;
-  clients.read(f.mps_processes, device, f.mps_processes_entry);
+  clients.read(f.mps_processes, device);
   for (const ProcessInfo& entry : clients.entries()) add(entry, true);
 
   std::vector<GpuHolder> processes;

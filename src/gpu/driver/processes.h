@@ -16,9 +16,9 @@ namespace tranche::gpu::nvml {
 
 inline constexpr std::byte kUnwritten{0xA5};  // buffers are filled with this before the call
 
-// Bytes per entry of a list of `count` entries at the start of `buffer`: 16, 24 or 32; `documented` if that is
+// Bytes per entry of a list of `count` entries at the start of `buffer`: 16, 24 or 32; 24, as documented, if that is
 // ambiguous.
-std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count, std::size_t documented);
+std::size_t stride_of(std::span<const std::byte> buffer, std::size_t count);
 
 // Entries of `stride` bytes; fields beyond the stride are "unknown".
 std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size_t count, std::size_t stride);
@@ -27,7 +27,7 @@ std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size
 class ProcessList {
  public:
   using Call = Return (*)(Device, std::uint32_t*, void*);
-  bool read(Call function, Device device, std::size_t documented);  // false: unchanged since the last read
+  bool read(Call function, Device device);  // false: unchanged since the last read
   Return code() const { return code_; }
   const std::vector<ProcessInfo>& entries() const { return entries_; }  // empty unless the call succeeded
 

@@ -117,7 +117,7 @@ bool Sampler::round(const Library& library, MonoTime now) {
 
 bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now) {
   const Functions& f = library.functions();
-  const bool other = gpu.compute.read(f.compute_processes, gpu.device, f.compute_processes_entry) || gpu.fresh;
+  const bool other = gpu.compute.read(f.compute_processes, gpu.device) || gpu.fresh;
   gpu.fresh = false;
   if (gpu.compute.code() != Return::kSuccess) {
     if (!other) return false;
@@ -137,7 +137,7 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
     sample.holders = std::move(holders);
   }
   if (sample.holders.empty() || now < gpu.clients_at) return changed;
-  if (gpu.clients.read(f.mps_processes, gpu.device, f.mps_processes_entry) || other || gpu.pause < kClientsAtLeastEvery)
+  if (gpu.clients.read(f.mps_processes, gpu.device) || other || gpu.pause < kClientsAtLeastEvery)
     changed = true;
   mark_clients(gpu.clients, sample.holders);
   sample.clients_read = now;

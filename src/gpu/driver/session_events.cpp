@@ -77,10 +77,7 @@ void Events::try_again(const std::vector<Held>& gpus) {
 Return Events::wait(std::uint32_t timeout_ms, EventData& event) const {
   if (set_ == nullptr || registered_.empty()) return Return::kTimeout;
   event = EventData{nullptr, 0, 0, kNoInstance, kNoInstance};
-  const Functions& f = library_.functions();
-  const Return code = call(f.event_wait, set_, &event, timeout_ms);
-  if (!f.event_wait_fills_instances) event.gpu_instance = event.compute_instance = kNoInstance;
-  return code;
+  return call(library_.functions().event_wait, set_, &event, timeout_ms);
 }
 
 void Session::new_events() {

@@ -266,7 +266,7 @@ class Admin final : public MigAdmin {
   // An instance with processes cannot be destroyed. If the driver does not list them, it returns IN_USE itself.
   void read_processes(Device device, mig::GpuState& gpu) const {
     nvml::ProcessList list;
-    list.read(f_.compute_processes, device, f_.compute_processes_entry);
+    list.read(f_.compute_processes, device);
     for (const nvml::ProcessInfo& entry : list.entries()) {
       const auto inside = std::ranges::find(gpu.instances, entry.gpu_instance, &mig::GpuInstance::id);
       auto& holders = inside == gpu.instances.end() ? gpu.holders : inside->holders;
@@ -289,7 +289,7 @@ Result<std::unique_ptr<MigAdmin>> MigAdmin::open(const NvmlSettings& settings, M
   if (f.mig_mode == nullptr || f.gpu_instances == nullptr || f.create_gpu_instance == nullptr ||
       f.compute_instances == nullptr)
     return fail(Kind::kUnsupported,
-                "this driver's management library lacks the calls that MIG needs; install driver 460 or newer",
+                "this driver's management library lacks the calls that MIG needs; install driver 470 or newer",
                 library->path());
   return std::make_unique<Admin>(std::move(library), std::move(care));
 }
