@@ -209,6 +209,10 @@ Json json_value(const std::vector<DeviceRef>& value) {
   return list;
 }
 
+Json json_value(const Dra& value) {
+  return value.devices == DraDevices::kListed ? json_value(value.listed) : Json(to_string(value.devices));
+}
+
 Json json_value(const std::vector<ListStrategy>& value) {
   Json list = Json::array();
   for (const ListStrategy strategy : value) list.push_back(to_string(strategy));
@@ -236,16 +240,15 @@ Json json_value(const MemoryPolicy& policy) {
 
 void read_settings(const Fields& fields, Target& target) {
   const std::string path = fields.path();
-  for (const Key& key : keys())
-    if (key.read != nullptr && key.section() == path) key.read(fields[key.name()], key, target);
+  for (const Key& key : keys()) {
+    if (key.section() != path) continue;
+    if (key.read != nullptr) key.read(fields[key.name()], key, target);
+    if (key.type == KeyType::kSection && !key.path.empty()) read_section(fields[key.name()], target);
+  }
 }
 
 void read_section(const Value& section, Target& target) {
-  if (!is_mapping(section)) return;
-  const Fields fields(section);
-  read_settings(fields, target);
-  for (const Key& key : keys())
-    if (key.type == KeyType::kSection && key.section() == fields.path()) read_section(fields[key.name()], target);
+  if (is_mapping(section)) read_settings(Fields(section), target);
 }
 
 }  // namespace tranche::config

@@ -54,6 +54,7 @@ nlohmann::ordered_json json_value(Duration value);
 nlohmann::ordered_json json_value(std::uint32_t value);
 nlohmann::ordered_json json_value(const std::vector<ListStrategy>& value);
 nlohmann::ordered_json json_value(const std::vector<DeviceRef>& value);
+nlohmann::ordered_json json_value(const Dra& value);  // its devices
 nlohmann::ordered_json json_value(const ThreadsPolicy& policy);
 nlohmann::ordered_json json_value(const MemoryPolicy& policy);
 template <class T>
@@ -79,11 +80,12 @@ constexpr KeyType type_of() {
   if constexpr (std::is_same_v<T, MemoryPolicy>) return KeyType::kMemory;
   if constexpr (std::is_same_v<T, Reserve>) return KeyType::kReserve;
   if constexpr (std::is_same_v<T, std::vector<DeviceRef>>) return KeyType::kGpus;
+  if constexpr (std::is_same_v<T, Dra>) return KeyType::kSomeGpus;
   if constexpr (std::is_same_v<T, Texts>) return KeyType::kTexts;
   return KeyType::kText;
 }
 
-// Reads every setting below a mapping that has one value, by its row in config/keys.h, and the sections below it.
+// Reads every setting below a mapping that has one value, by its row in config/keys.h, and those of the sections in it.
 void read_settings(const Fields& fields, Target& target);
 void read_section(const Value& section, Target& target);
 

@@ -59,7 +59,8 @@ Key of(Key row) {
   if constexpr (std::is_same_v<Member, std::vector<ListStrategy>>) row.words = enum_names<ListStrategy>();
   if (const auto usual = json_value(Field(Target{})); row.usual.empty() && !usual.is_null() && row.type != kTexts)
     row.usual = row.type == kWordList ? "[" + shown(usual) + "]" : shown(usual);
-  if (row.sample.empty()) row.sample = row.type == kChannels ? "[0]" : row.type == kCount ? "1" : row.usual;
+  if (row.sample.empty())
+    row.sample = row.type == kSomeGpus ? "all" : row.type == kChannels ? "[0]" : row.type == kCount ? "1" : row.usual;
   if (row.sample.empty()) row.sample = "/";
   row.read = [](const Value& value, const Key& key, Target& target) { read_into(value, key, Field(target)); };
   row.json = [](const Target& target) { return json_value(Field(target)); };
@@ -344,7 +345,8 @@ Rows make_rows() {
                                                   .sample = "[1]",
                                                   .meaning = "do not use these GPUs, even if included"}),
                section("dra", "Dynamic Resource Allocation (experimental)", KeyCase::kExact, kOurs),
-               of_words(key("dra.devices", kSomeGpus, kOurs, "none", "all",
+               of_words(own<FIELD(config.dra)>(
+                            "dra.devices",
                             "GPUs offered through Dynamic Resource Allocation; the device plugin offers the others",
                             "../guide/dra.md"),
                         enum_names<DraDevices>()),

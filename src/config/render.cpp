@@ -73,12 +73,7 @@ Json render(const Config& config) {
   json["sharing"] = render(config.sharing);
   if (config.sharing.strategy == SharingStrategy::kMps) put_settings(target, "sharing.mps.", json);
   put_settings(target, "devices.", json);
-  Json for_claims = json_value(config.dra.listed);
-  if (config.dra.devices != DraDevices::kListed) for_claims = to_string(config.dra.devices);
-  if (config.dra != Dra{}) {
-    json["dra"] = {{"devices", std::move(for_claims)}, {"driverName", config.dra.driver_name}};
-    put_settings(target, "dra.", json);
-  }
+  if (config.dra != Dra{}) put_settings(target, "dra.", json);
   put_settings(target, "imex.", json);
   return json;
 }

@@ -209,9 +209,6 @@ class Resolution {
         const auto value = key.json(target_);
         if (key.type != KeyType::kGpus || !value.is_null()) add_row(key.path, shown(value));
       }
-    if (config.dra != Dra{})
-      add_row("dra.devices", config.dra.devices == DraDevices::kListed ? shown(json_value(config.dra.listed))
-                                                                       : std::string(to_string(config.dra.devices)));
     explain_sharing(config.sharing);
   }
 

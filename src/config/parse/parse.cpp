@@ -16,8 +16,6 @@ void parse_flags(const Value& section, Target& target) {
         std::pair{"mpsMemoryLimiting", "remove it: memory is limited unless memory: open"}})
     if (f[key].given()) f[key].ignored("is a fork's key without effect here", remedy);
   read_settings(f, target);
-  read_section(f["plugin"], target);
-  read_section(f["gfd"], target);
 }
 
 // A rule that names resources by a pattern.
@@ -53,23 +51,6 @@ void parse_resources(const Value& section) {
     for (const Value& item : list.items()) sound = is_sound_rule(item) && sound;
     if (sound) list.warn("has no effect: resources get their names by the MIG strategy", "remove it");
   }
-}
-
-void parse_dra_devices(const Value& devices, Dra& dra) {
-  if (!devices.given() || devices.node().kind != Node::Kind::kSequence) return devices.read_word(dra.devices);
-  const auto items = devices.items();
-  if (std::ranges::empty(items))
-    return devices.error("is an empty list", "write the GPUs of claims, such as [0, 1], or the word none");
-  dra.devices = DraDevices::kListed;
-  read_value(devices, dra.listed);
-}
-
-void parse_dra(const Value& section, Target& target) {
-  if (!is_mapping(section)) return;
-  const Fields f(section);
-  Dra& dra = target.config.dra;
-  parse_dra_devices(f["devices"], dra);
-  read_settings(f, target);
 }
 
 void parse_version(const Value& value, std::string& version) {
@@ -123,7 +104,7 @@ void parse_root(const Value& root, const Node* second, Target& target) {
   else if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
     f["individualGPU"].ignored("has no effect without sharing.mps", "write sharing: {mps: {}}, or remove it");
   read_section(f["devices"], target);
-  parse_dra(f["dra"], target);
+  read_section(f["dra"], target);
   read_section(f["imex"], target);
 }
 

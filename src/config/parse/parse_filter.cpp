@@ -1,4 +1,4 @@
-// Parses `devices`: which GPUs a node uses.
+// Parses which GPUs a node uses, and which of them claims have.
 #include "base/text.h"
 #include "config/names.h"
 #include "config/parse/sections.h"
@@ -33,6 +33,14 @@ void read_value(const Value& list, std::vector<DeviceRef>& into) {
     else
       item.error("must name GPUs, but is " + describe(item.node()), remedy);
   }
+}
+
+void read_value(const Value& devices, Dra& into) {
+  if (!devices.given() || devices.node().kind != Node::Kind::kSequence) return devices.read_word(into.devices);
+  if (devices.node().items.empty())
+    return devices.error("is an empty list", "write the GPUs of claims, such as [0, 1], or the word none");
+  into.devices = DraDevices::kListed;
+  read_value(devices, into.listed);
 }
 
 }  // namespace tranche::config

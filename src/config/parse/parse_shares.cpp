@@ -42,7 +42,7 @@ template <class Policy>
 bool read_policy_word(const Value& value, Policy& into) {
   using Kind = typename Policy::Kind;
   const auto kind = enum_of<Kind>(value.plain_text().value_or(""));
-  if (!kind || *kind == Kind::kFactor || to_string(*kind) == enum_names<Kind>().back()) return false;
+  if (!kind || to_string(*kind) == "factor" || to_string(*kind) == enum_names<Kind>().back()) return false;
   into = {.kind = *kind};
   return true;
 }
@@ -64,6 +64,15 @@ bool is_other_unit(const Value& value) {
     return true;
   }
   return false;
+}
+
+template <class Policy>
+void read_word_or_size(const Value& value, const std::string& what, const std::string& remedy, Policy& into) {
+  if (read_policy_word(value, into)) return;
+  if (const auto size = parse_memory_size(value.node().text))
+    into = {.kind = Policy::Kind::kSize, .size = *size};
+  else if (!is_other_unit(value))
+    value.error("must be " + what + " with a unit, but is " + describe(value.node()), remedy);
 }
 
 }  // namespace
@@ -105,27 +114,12 @@ void read_value(const Value& value, MemoryPolicy& into) {
     if (const auto factor = factor_of(*key)) into = {MemoryPolicy::Kind::kFactor, *factor, {}};
     return;
   }
-  if (read_policy_word(value, into)) return;
-  if (const auto size = parse_memory_size(value.node().text))
-    into = {MemoryPolicy::Kind::kSize, 100, *size};
-  else if (!is_other_unit(value))
-    value.error("must be equal, open, tenant, a factor or a size with a unit, but is " + describe(value.node()),
-                remedy);
+  read_word_or_size(value, "equal, open, tenant, a factor or a size", remedy, into);
 }
 
 void read_value(const Value& value, Reserve& into) {
-  if (!value.note_given()) return;
-  const std::string remedy = "write none, auto, or a size such as 600Mi";
-  const auto word = value.plain_text();
-  const auto size = parse_memory_size(value.node().text);
-  if (word == "none")
-    into = {};
-  else if (word == "auto")
-    into = {Reserve::Kind::kAuto, {}};
-  else if (size)
-    into = {Reserve::Kind::kSize, *size};
-  else if (!is_other_unit(value))
-    value.error("must be none, auto or a size with a unit, but is " + describe(value.node()), remedy);
+  if (value.note_given())
+    read_word_or_size(value, "none, auto or a size", "write none, auto, or a size such as 600Mi", into);
 }
 
 void read_split(const Value& value, std::optional<SplitPolicy>& into) {

@@ -95,7 +95,6 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   const Fields f(section);
   Target target;
   read_settings(f, target);
-  read_section(f["guard"], target);
   Sharing& sharing = target.config.sharing;
   sharing.strategy = SharingStrategy::kMps;
   sharing.per_device = per_device;

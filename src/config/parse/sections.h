@@ -45,6 +45,7 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
 
 // An absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
 void read_value(const Value& list, std::vector<DeviceRef>& into);       // patterns of GPUs
+void read_value(const Value& devices, Dra& into);                       // dra.devices: none, all, or a list of them
 void read_value(const Value& value, ThreadsPolicy& into);               // equal, open, tenant, {factor: 2}, {sms: 16}
 void read_value(const Value& value, MemoryPolicy& into);                // equal, open, tenant, {factor: 2}, 4Gi
 void read_value(const Value& value, Reserve& into);                     // none, auto, 600Mi
