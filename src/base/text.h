@@ -30,6 +30,7 @@ std::string join(const Range& range, std::string_view separator, Text text) {
   for (const auto& each : range) parts.emplace_back(std::invoke(text, each));
   return join(parts, separator);
 }
+std::string text_of_all(std::span<const std::string_view> words, std::string_view last = " or ");  // "a, b or c"
 std::string count_text(std::uint64_t n, std::string_view one);  // "1 slot", "2 slots", "2 processes"
 std::string lasted(std::uint64_t ms);                           // for people: "2d 3h", "3h 10m", "7m", "40s"
 

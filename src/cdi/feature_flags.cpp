@@ -9,13 +9,6 @@
 namespace tranche::cdi {
 namespace {
 
-constexpr std::array kHooks{HookName::kCreateSymlinks,
-                            HookName::kEnableCudaCompat,
-                            HookName::kUpdateLdcache,
-                            HookName::kDisableDeviceNodeModification,
-                            HookName::kUpdateApplicationProfile,
-                            HookName::kChmod};
-
 // The effect of a feature flag. Most of them change something that Tranche's specs do not contain anyway.
 struct Feature {
   std::string_view word;
@@ -60,16 +53,14 @@ void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
 }
 
 void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
-  std::vector<std::string_view> known{"all"};
-  for (const HookName hook : kHooks) known.push_back(to_string(hook));
+  auto known = enum_names<HookName>();
+  known.insert(known.begin(), "all");
   for (const std::string& word : given) {
-    if (word == "all") {
-      into.features.disabled_hooks = {kHooks.begin(), kHooks.end()};
-    } else if (const auto hook = enum_of<HookName>(word)) {
-      into.features.disabled_hooks.insert(*hook);
-    } else {
+    if (std::ranges::find(known, word) == known.end())
       into.problems.push_back(unknown("cdi-disable-hooks", word, known));
-    }
+    for (const auto name : known)
+      if (const auto hook = enum_of<HookName>(name); hook && (word == name || word == "all"))
+        into.features.disabled_hooks.insert(*hook);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "plan/select.h"
 #include "plan/table.h"
 
@@ -209,10 +210,8 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
   std::vector<std::string> texts;
   for (const std::uint32_t index : indices) texts.push_back(std::to_string(index));
   const auto parts = folded(texts);
-  std::string text = indices.size() == 1 ? "GPU " : "GPUs ";
-  for (std::size_t i = 0; i < parts.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
-  return text;
+  return (indices.size() == 1 ? "GPU " : "GPUs ") +
+         text_of_all(std::vector<std::string_view>(parts.begin(), parts.end()), " and ");
 }
 
 BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory) {

@@ -93,15 +93,6 @@ bool is_aliased(const Node& node) {
 
 }  // namespace
 
-std::string text_of_all(std::span<const std::string_view> words) {
-  std::string text;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (i > 0) text += i + 1 == words.size() ? " or " : ", ";
-    text += words[i];
-  }
-  return text;
-}
-
 bool Value::null() const {
   return node_ != nullptr && (node_->kind == Node::Kind::kNull ||
                               (node_->kind == Node::Kind::kScalar && std::holds_alternative<Null>(scalar_of(*node_))));

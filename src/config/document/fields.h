@@ -30,8 +30,6 @@ struct Findings {
   std::string shares_by;               // the section of `sharing` that has a value; "" = this file shares no GPU
 };
 
-std::string text_of_all(std::span<const std::string_view> words);  // "none, single or mixed"
-
 // A value in the document, or its absence.
 class Value {
  public:
