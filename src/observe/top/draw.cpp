@@ -130,7 +130,8 @@ void put_device(Page& page, const Device& d, bool cluster, std::size_t name, std
   const std::string memory = d.answers ? fmt::format("{}/{} MiB", known(d.used_mib), d.memory_mib) : "-";
   const std::string activity =
       cluster ? "" : fmt::format(" busy {:>4} SMs {:>4}", known(d.busy_percent, "%"), known(d.sm_percent, "%"));
-  const std::string slots = d.answers ? fmt::format("{:>2}/{:<2}", d.held, d.slots) : fmt::format("{:>2}   ", "-");
+  const std::string slots =
+      d.answers ? fmt::format("{:>2}/{:<2}", d.held(), d.slots.size()) : fmt::format("{:>2}   ", "-");
   const std::string state = !d.answers ? "NO ANSWER" : d.healthy ? plain(d.sharing) : "UNHEALTHY";
   page.line(fmt::format("{}{:<{}}{} {:<{}}{} slots {} {}", cluster ? "" : "GPU ", cut(plain(d.index), name), name, fill,
                         memory, cluster ? 19 : 17, activity, slots, state),

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
@@ -13,37 +14,6 @@ namespace tranche::top {
 namespace {
 
 using Json = nlohmann::json;
-
-template <class Count = std::uint64_t>
-std::optional<Count> known_count(const Json& object, const char* key) {
-  const auto value = number_at(object, key);
-  return value && *value >= 0 ? std::optional(static_cast<Count>(*value)) : std::nullopt;
-}
-
-struct Use {
-  std::uint64_t mib = 0;
-  std::uint32_t processes = 0;
-};
-using Uses = std::map<std::string, Use>;  // by grant
-
-Device read_device(const Json& json) {
-  Device device;
-  device.index = text_at(json, "index");
-  device.uuid = text_at(json, "uuid");
-  device.name = text_at(json, "name");
-  device.sharing = text_at(json, "sharing");
-  device.memory_mib = count_at(json, "memoryMiB");
-  device.used_mib = known_count(json, "memoryUsedMiB");
-  device.busy_percent = known_count<std::uint32_t>(json, "utilization");
-  device.sm_percent = known_count<std::uint32_t>(json, "smActive");
-  device.healthy = member_at(json, "healthy") != Json(false);
-  device.reason = text_at(json, "reason");
-  for (const Json& slot : list_at(json, "slots")) {
-    ++device.slots;
-    device.held += text_at(slot, "holder").empty() ? 0 : 1;
-  }
-  return device;
-}
 
 void read_acts(const Json& guard, Node& node) {
   for (const Json& act : list_at(guard, "acts")) {
@@ -65,35 +35,15 @@ Result<Node> read_node(std::string_view status_json) {
   node.ready = truth_at(json, "ready");
   node.reason = text_at(json, "readyReason");
   node.driver = text_at(member_at(json, "driver"), "version");
-  std::map<std::string, std::string> index_of;
-  std::map<std::string, Uses> uses;  // by device; no entry: the driver was not asked yet
-  for (const Json& entry : list_at(json, "devices")) {
-    const Device& device = node.devices.emplace_back(read_device(entry));
-    index_of[device.uuid] = device.index;
-    if (!member_at(entry, "processes").is_array()) continue;
-    Uses& of_device = uses[device.uuid];
-    for (const Json& process : list_at(entry, "processes")) {
-      Use& use = of_device[text_at(process, "grant")];
-      use.mib += count_at(process, "memoryMiB");
-      ++use.processes;
+  auto devices = view::read_devices(json);
+  for (auto& device : devices.planned) {
+    for (auto& tenant : std::exchange(device.tenants, {})) {
+      tenant.device = device.index;
+      node.tenants.push_back(std::move(tenant));
     }
+    node.devices.push_back({std::move(device)});
   }
-  for (const Json& grant : list_at(json, "grants"))
-    for (const Json& held : list_at(grant, "devices")) {
-      const std::string uuid = text_at(held, "uuid"), id = text_at(grant, "grant");
-      Tenant& tenant = node.tenants.emplace_back();
-      tenant.name = text_at(grant, "namespace") + "/" + text_at(grant, "pod") + "/" + text_at(grant, "container");
-      tenant.device = index_of.contains(uuid) ? index_of[uuid] : uuid;
-      tenant.slots = static_cast<std::uint32_t>(count_at(held, "slots"));
-      tenant.limit_mib = count_at(held, "memoryMiB");
-      tenant.threads = text_at(held, "threads");
-      if (const auto found = uses.find(uuid); found != uses.end() && !id.empty()) {
-        tenant.used_mib = found->second[id].mib;
-        tenant.processes = found->second[id].processes;
-      } else {
-        tenant.used_mib = known_count(held, "usedMiB");  // of a document that names no processes
-      }
-    }
+  std::ranges::move(devices.elsewhere, std::back_inserter(node.tenants));
   node.waiting = texts_at(member_at(json, "change"), "waitingFor");
   read_acts(member_at(json, "guard"), node);
   return node;
@@ -121,8 +71,7 @@ Node cluster_of(const std::vector<observe::AgentStatus>& agents) {
     for (const auto& device : read->devices) {
       row.memory_mib += device.memory_mib;
       row.used_mib = row.used_mib && device.used_mib ? std::optional(*row.used_mib + *device.used_mib) : std::nullopt;
-      row.slots += device.slots;
-      row.held += device.held;
+      row.slots.insert(row.slots.end(), device.slots.begin(), device.slots.end());
       if (device.healthy) continue;
       row.healthy = false;
       row.reason += (row.reason.empty() ? "" : "; ") + fmt::format("GPU {}: {}", device.index, device.reason);
@@ -152,8 +101,8 @@ std::string to_json(const Node& node, const Choice& choice) {
                                {"usedMiB", known(d.used_mib)},
                                {"busyPercent", known(d.busy_percent)},
                                {"smActivePercent", known(d.sm_percent)},
-                               {"slots", d.slots},
-                               {"held", d.held},
+                               {"slots", d.slots.size()},
+                               {"held", d.held()},
                                {"answers", d.answers},
                                {"healthy", d.healthy},
                                {"reason", d.reason}});

@@ -12,34 +12,15 @@
 #include "base/enum_names.h"
 #include "base/result.h"
 #include "observe/cluster/agent_statuses.h"
+#include "observe/view/view.h"
 
 namespace tranche::top {
 
-struct Device {
-  std::string index;  // of a cluster: the node, whose GPUs are one row
-  std::string uuid;
-  std::string name;
-  std::string sharing;
-  std::uint64_t memory_mib = 0;
-  std::optional<std::uint64_t> used_mib;
-  std::optional<std::uint32_t> busy_percent;  // of the driver's last period
-  std::optional<std::uint32_t> sm_percent;    // active SMs, as a mean over time
-  std::uint32_t slots = 0;
-  std::uint32_t held = 0;
-  bool answers = true;  // of a cluster: the node's agent; if not, only the index and the reason are known
-  bool healthy = true;
-  std::string reason;
+// Of a cluster: a node, by its name as `index`, with its GPUs as one.
+struct Device : view::Device {
+  bool answers = true;  // the node's agent; if not, only the index and the reason are known
 };
-
-struct Tenant {
-  std::string name;    // "namespace/pod/container"
-  std::string device;  // index; of a cluster: "node/index"
-  std::uint32_t slots = 0;
-  std::optional<std::uint64_t> used_mib;
-  std::uint64_t limit_mib = 0;  // 0: no limit
-  std::string threads;          // percent, "" when not limited
-  std::optional<std::uint32_t> processes;
-};
+using Tenant = view::Tenant;  // `device` is the index; of a cluster: "node/index"
 
 struct Node {
   bool cluster = false;  // of several nodes, as cluster_of() makes it

@@ -46,7 +46,7 @@ TEST(Top, ReadsWhatEachTenantUses) {
   EXPECT_EQ(read.tenants[0].processes, 2u);
   EXPECT_EQ(read.tenants[1].used_mib, 0u) << "measured";
   EXPECT_FALSE(read.tenants[2].used_mib) << "not known";
-  EXPECT_EQ(read.devices[0].held, 2u);
+  EXPECT_EQ(read.devices[0].held(), 2u);
   EXPECT_FALSE(read_node("[]"));
   EXPECT_TRUE(read_node(R"({"devices": 7, "grants": [3], "guard": {"acts": [null]}})")) << "absences are forgiven";
 }

@@ -25,55 +25,56 @@ std::map<std::string, std::uint64_t> containers_of(const Json& kubelet) {
   return found;
 }
 
+std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
+  return member_at(object, key).is_number() ? std::optional(count_at(object, key)) : std::nullopt;
+}
+
 Device read_device(const Json& json) {
   Device device;
   device.index = text_at(json, "index");
   device.uuid = text_at(json, "uuid");
   device.name = text_at(json, "name");
   device.resource = text_at(json, "resource");
+  device.sharing = text_at(json, "sharing");
   device.memory_mib = count_at(json, "memoryMiB");
-  device.used_mib = count_at(json, "memoryUsedMiB");
+  device.used_mib = known_count(json, "memoryUsedMiB");
+  device.busy_percent = known_count(json, "utilization");
   device.sm_count = static_cast<std::uint32_t>(count_at(json, "smCount"));
-  if (member_at(json, "smActive").is_number()) device.sm_percent = count_at(json, "smActive");
+  device.sm_percent = known_count(json, "smActive");
   device.healthy = truth_at(json, "healthy");
   device.reason = text_at(json, "reason");
-  if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0) device.reason += " (for " + lasted(ms) + ")";
+  if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0)
+    device.unhealthy_for = " (for " + lasted(ms) + ")";
   device.pool_state = text_at(json, "poolState");
   return device;
 }
 
-void put_tenants(Device& device, const Json& json, const Json& grants,
-                 const std::map<std::string, std::uint64_t>& containers) {
-  std::map<std::uint64_t, std::uint64_t> mib_of_process;
-  std::map<std::string, std::uint64_t> mib_of_grant;
-  for (const Json& p : list_at(json, "processes")) {
-    mib_of_process[count_at(p, "pid")] = count_at(p, "memoryMiB");
-    if (const std::string grant = text_at(p, "grant"); !grant.empty()) mib_of_grant[grant] += count_at(p, "memoryMiB");
+Tenant read_tenant(const Json& grant, const Json& part) {
+  Tenant tenant;
+  tenant.name = tenant.short_name = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
+  tenant.name += "/" + text_at(grant, "container");
+  if (text_at(grant, "container") != "main") tenant.short_name = tenant.name;
+  tenant.device = text_at(part, "uuid");
+  tenant.resource = text_at(grant, "resource");
+  tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
+  tenant.limit_mib = count_at(part, "memoryMiB");
+  tenant.used_mib = known_count(part, "usedMiB");  // of a document that names no processes
+  tenant.threads = text_at(part, "threads");
+  tenant.sms = static_cast<std::uint32_t>(count_at(part, "sms"));
+  return tenant;
+}
+
+// What its processes use; `container`: its main process, 0 = not known.
+void add_use(Tenant& tenant, const std::string& grant, const Json& device, std::uint64_t container) {
+  if (container == 0 && (grant.empty() || !member_at(device, "processes").is_array())) return;
+  tenant.used_mib = 0;
+  std::uint32_t processes = 0;
+  for (const Json& process : list_at(device, "processes")) {
+    if (container > 0 ? count_at(process, "pid") != container : text_at(process, "grant") != grant) continue;
+    *tenant.used_mib += count_at(process, "memoryMiB");
+    ++processes;
   }
-  std::map<std::string, int> index;
-  for (const Json& grant : grants) {
-    if (text_at(grant, "resource") != device.resource) continue;
-    for (const Json& part : list_at(grant, "devices")) {
-      if (text_at(part, "uuid") != device.uuid) continue;
-      const std::string pod = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
-      const std::string key = pod + "/" + text_at(grant, "container");
-      index[key] = static_cast<int>(device.tenants.size());
-      Tenant& tenant = device.tenants.emplace_back();
-      tenant.name = text_at(grant, "container") == "main" ? pod : key;
-      tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
-      tenant.limit_mib = count_at(part, "memoryMiB");
-      tenant.sms = static_cast<std::uint32_t>(count_at(part, "sms"));
-      if (const auto it = containers.find(key); it != containers.end() && it->second > 0)
-        tenant.used_mib = mib_of_process[it->second];
-      if (const auto it = mib_of_grant.find(text_at(grant, "grant")); it != mib_of_grant.end() && !tenant.used_mib)
-        tenant.used_mib = it->second;
-      if (!tenant.used_mib && member_at(part, "usedMiB").is_number()) tenant.used_mib = count_at(part, "usedMiB");
-    }
-  }
-  for (const Json& slot : list_at(json, "slots")) {
-    const auto it = index.find(text_at(slot, "holder"));
-    device.slots.push_back(it == index.end() ? -1 : it->second);
-  }
+  if (container == 0) tenant.processes = processes;
 }
 
 void put_pods(View& view, const Json& kubelet) {
@@ -161,6 +162,37 @@ void put_head(View& view, const Json& status) {
 
 }  // namespace
 
+Devices read_devices(const Json& status, const std::map<std::string, std::uint64_t>& containers) {
+  Devices all;
+  const Json& devices = list_at(status, "devices");
+  for (const Json& json : devices) all.planned.push_back(read_device(json));
+  for (const Json& grant : list_at(status, "grants"))
+    for (const Json& part : list_at(grant, "devices")) {
+      Tenant tenant = read_tenant(grant, part);
+      const auto device = std::ranges::find_if(all.planned, [&](const Device& each) {
+        return each.uuid == tenant.device && each.resource == tenant.resource;
+      });
+      if (device == all.planned.end()) {
+        all.elsewhere.push_back(std::move(tenant));
+        continue;
+      }
+      const auto container = containers.find(tenant.name);
+      add_use(tenant, text_at(grant, "grant"), devices[static_cast<std::size_t>(device - all.planned.begin())],
+              container == containers.end() ? 0 : container->second);
+      device->tenants.push_back(std::move(tenant));
+    }
+  for (std::size_t at = 0; at < devices.size(); ++at) {
+    Device& device = all.planned[at];
+    std::map<std::string, int> index;
+    for (std::size_t n = 0; n < device.tenants.size(); ++n) index[device.tenants[n].name] = static_cast<int>(n);
+    for (const Json& slot : list_at(devices[at], "slots")) {
+      const auto holder = index.find(text_at(slot, "holder"));
+      device.slots.push_back(holder == index.end() ? -1 : holder->second);
+    }
+  }
+  return all;
+}
+
 Result<View> make_view(std::string_view status_json, std::string_view kubelet_json) {
   const Json status = json_of(status_json);
   if (!status.is_object()) return fail(Kind::kInvalid, "the status is not a JSON object: " + in_quotes(status_json));
@@ -171,12 +203,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
   put_head(view, status);
   put_promises(view, status);
   put_claims(view, status);
-  const auto containers = containers_of(kubelet);
-  for (const Json& json : list_at(status, "devices")) {
-    Device device = read_device(json);
-    put_tenants(device, json, list_at(status, "grants"), containers);
-    view.devices.push_back(std::move(device));
-  }
+  view.devices = read_devices(status, containers_of(kubelet)).planned;
   put_pods(view, kubelet);
   return view;
 }

@@ -76,28 +76,28 @@ std::string slots_of(const Device& device, const Pen& pen) {
 void put_device(std::string& out, const Device& device, const Pen& pen) {
   out += fmt::format("{}  {}  {}\n", pen(kBold, fmt::format("GPU {:<3} {}", device.index, visible_text(device.name))),
                      state_of(device, pen), pen(kDim, visible_text(device.uuid)));
-  out += fmt::format("  {}   memory {} of {} MiB used   {} SMs{}\n", slots_of(device, pen), device.used_mib,
+  out += fmt::format("  {}   memory {} of {} MiB used   {} SMs{}\n", slots_of(device, pen), device.used_mib.value_or(0),
                      device.memory_mib, device.sm_count,
                      device.sm_percent ? fmt::format(", {} % active", *device.sm_percent) : "");
-  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason)) + "\n";
+  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason + device.unhealthy_for)) + "\n";
   for (std::size_t i = 0; i < device.tenants.size(); ++i) {
     const Tenant& tenant = device.tenants[i];
     std::string memory = tenant.limit_mib == 0 ? "no limit" : fmt::format("{:>6} MiB limit", tenant.limit_mib);
-    if (tenant.used_mib && tenant.limit_mib > 0)
+    if (tenant.used_mib && tenant.limit_mib > 0 && tenant.processes != 0u)
       memory = fmt::format("{} {:>6} of {:>6} MiB", fill_bar(*tenant.used_mib, tenant.limit_mib, 10), *tenant.used_mib,
                            tenant.limit_mib);
-    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n", letter(i, pen), clipped(tenant.name, kNameWidth), kNameWidth,
-                       tenant.slots, tenant.slots == 1 ? "slot" : "slots", memory,
+    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n", letter(i, pen), clipped(tenant.short_name, kNameWidth),
+                       kNameWidth, tenant.slots, tenant.slots == 1 ? "slot" : "slots", memory,
                        tenant.sms > 0 ? fmt::format("  {:>3} SMs", tenant.sms) : "");
   }
 }
 
 void put_folded(std::string& out, const Device& device, const Pen& pen) {
   out += fmt::format("{} {}  {} of {} MiB  {}{}\n", pen(kBold, "GPU " + device.index), slots_of(device, pen),
-                     device.used_mib, device.memory_mib, state_of(device, pen),
-                     device.healthy ? "" : ": " + visible_text(device.reason));
+                     device.used_mib.value_or(0), device.memory_mib, state_of(device, pen),
+                     device.healthy ? "" : ": " + visible_text(device.reason + device.unhealthy_for));
   for (std::size_t i = 0; i < device.tenants.size(); ++i)
-    out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].name));
+    out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].short_name));
   if (!device.tenants.empty()) out += "\n";
 }
 

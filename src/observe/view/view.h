@@ -1,10 +1,12 @@
 #pragma once
 // What a person sees of a node: GPUs as bars of slots, the pods in them with memory used against their limit, what
 // waits and why. A View is made from the node agent's status document (docs/reference/status.md), optionally with what
-// a kubelet double knows, and rendered for a terminal. Pure: used by `tranche status` and `tranche demo`; status
+// a kubelet double knows, and rendered for a terminal. Pure: used by `tranche status`, `top`, `web` and `demo`; status
 // documents come from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
 #include <algorithm>
 #include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,12 +17,18 @@
 
 namespace tranche::view {
 
+// A container and what it holds of one device. Figures that are absent are not known.
 struct Tenant {
-  std::string name;  // "default/train-0", with "/<container>" when the pod has several
+  std::string name;        // "default/train-0/main"
+  std::string short_name;  // without a container "main"
+  std::string device;      // UUID
+  std::string resource;
   std::uint32_t slots = 0;
-  std::uint64_t limit_mib = 0;            // 0 = no limit
-  std::optional<std::uint64_t> used_mib;  // absent: not known
-  std::uint32_t sms = 0;                  // 0 = not limited
+  std::uint64_t limit_mib = 0;  // 0 = no limit
+  std::optional<std::uint64_t> used_mib;
+  std::optional<std::uint32_t> processes;
+  std::string threads;    // percent; "" = not limited
+  std::uint32_t sms = 0;  // 0 = not limited
 };
 
 struct Device {
@@ -28,14 +36,17 @@ struct Device {
   std::string uuid;
   std::string name;
   std::string resource;
+  std::string sharing;
   std::uint64_t memory_mib = 0;
-  std::uint64_t used_mib = 0;
+  std::optional<std::uint64_t> used_mib;
+  std::optional<std::uint64_t> busy_percent;  // of the driver's last period
   std::uint32_t sm_count = 0;
-  std::optional<std::uint64_t> sm_percent;  // of them were active; absent: not known
+  std::optional<std::uint64_t> sm_percent;  // of them were active, as a mean over time
   bool healthy = true;
   std::string reason;
-  std::string pool_state;  // "" without MPS
-  std::vector<int> slots;  // index into tenants, -1 = free
+  std::string unhealthy_for;  // " (for 5m)"
+  std::string pool_state;     // "" without MPS
+  std::vector<int> slots;     // index into tenants, -1 = free
   std::vector<Tenant> tenants;
 
   std::size_t held() const { return slots.size() - static_cast<std::size_t>(std::ranges::count(slots, -1)); }
@@ -69,6 +80,13 @@ struct View {
   std::vector<std::string> problems;
   std::vector<std::string> notes;
 };
+
+struct Devices {
+  std::vector<Device> planned;    // with their tenants
+  std::vector<Tenant> elsewhere;  // on devices that are not planned any more, or for claims only
+};
+// `containers`: main processes by the names of tenants, where the node agent does not know whose a process is.
+Devices read_devices(const nlohmann::json& status, const std::map<std::string, std::uint64_t>& containers = {});
 
 // `kubelet_json` is "" or the kubelet double's state file.
 Result<View> make_view(std::string_view status_json, std::string_view kubelet_json);
