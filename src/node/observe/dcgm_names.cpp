@@ -10,14 +10,13 @@ namespace {
 
 using metrics::Metric;
 using metrics::Number;
-using metrics::Type;
 using Value = std::optional<Number>;
 
 // Labels in the exporter's order; what is "" is left out.
-constexpr Metric kOfGpu{"", Type::kGauge, "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
-constexpr Metric kOfInstance{"", Type::kGauge, "", {"GPU_I_PROFILE", "GPU_I_ID"}};
-constexpr Metric kOfHost{"", Type::kGauge, "", {"hostname"}};
-constexpr Metric kOfTenant{"", Type::kGauge, "", {"container", "namespace", "pod"}};
+constexpr Metric kOfGpu{"", "", {"gpu", "UUID", "pci_bus_id", "device", "modelName"}};
+constexpr Metric kOfInstance{"", "", {"GPU_I_PROFILE", "GPU_I_ID"}};
+constexpr Metric kOfHost{"", "", {"hostname"}};
+constexpr Metric kOfTenant{"", "", {"container", "namespace", "pod"}};
 
 std::string joined(std::string labels, const std::string& more) {
   if (more.empty()) return labels;
@@ -41,44 +40,33 @@ struct Field {
   std::optional<double> Figures::* member;
 };
 
-constexpr Metric gauge(std::string_view name, std::string_view help) {
-  return {name, Type::kGauge, help, {}};
-}
-constexpr Metric counter(std::string_view name, std::string_view help) {
-  return {name, Type::kCounter, help, {}};
-}
-
 const Field<gpu::GpuTelemetry> kGpuFields[] = {
-    {gauge("DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."), &gpu::GpuTelemetry::sm_hertz},
-    {gauge("DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."), &gpu::GpuTelemetry::memory_hertz},
-    {gauge("DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."), &gpu::GpuTelemetry::memory_celsius},
-    {gauge("DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."), &gpu::GpuTelemetry::celsius},
-    {gauge("DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."), &gpu::GpuTelemetry::power_watts},
-    {counter("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."),
+    {{"DCGM_FI_DEV_SM_CLOCK_HERTZ", "SM clock frequency (in Hz)."}, &gpu::GpuTelemetry::sm_hertz},
+    {{"DCGM_FI_DEV_MEMORY_CLOCK_HERTZ", "Memory clock frequency (in Hz)."}, &gpu::GpuTelemetry::memory_hertz},
+    {{"DCGM_FI_DEV_MEMORY_TEMP_CELSIUS", "Memory temperature (in C)."}, &gpu::GpuTelemetry::memory_celsius},
+    {{"DCGM_FI_DEV_GPU_TEMP_CELSIUS", "GPU temperature (in C)."}, &gpu::GpuTelemetry::celsius},
+    {{"DCGM_FI_DEV_BOARD_POWER_WATTS", "Power draw (in W)."}, &gpu::GpuTelemetry::power_watts},
+    {{"DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", "Energy since the driver was loaded (in J)."},
      &gpu::GpuTelemetry::energy_joules},
-    {gauge("DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."),
+    {{"DCGM_FI_DEV_GPU_UTIL_RATIO", "Share of time in which any kernel ran (0 to 1)."},
      &gpu::GpuTelemetry::utilization},
 };
-constexpr Metric kFbCapacity = gauge("DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes).");
-constexpr Metric kFbFree = gauge("DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes).");
-constexpr Metric kFbUsed = gauge("DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes).");
+constexpr Metric kFbCapacity{"DCGM_FI_DEV_FB_CAPACITY_BYTES", "Memory (in bytes)."};
+constexpr Metric kFbFree{"DCGM_FI_DEV_FB_FREE_BYTES", "Memory that is free (in bytes)."};
+constexpr Metric kFbUsed{"DCGM_FI_DEV_FB_USED_BYTES", "Memory that the pod's container uses (in bytes)."};
 
 const Field<gpu::GpuActivity> kActivityFields[] = {
-    {gauge("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."),
+    {{"DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", "Share of time in which the graphics engine had work."},
      &gpu::GpuActivity::graphics},
-    {gauge("DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."),
-     &gpu::GpuActivity::sm},
-    {gauge("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."), &gpu::GpuActivity::occupancy},
-    {gauge("DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."),
-     &gpu::GpuActivity::tensor},
-    {gauge("DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data."),
+    {{"DCGM_FI_PROF_SM_UTIL_RATIO", "Share of time with a resident warp, mean over the SMs."}, &gpu::GpuActivity::sm},
+    {{"DCGM_FI_PROF_SM_OCCUPANCY_RATIO", "Resident warps over the maximum."}, &gpu::GpuActivity::occupancy},
+    {{"DCGM_FI_PROF_TENSOR_UTIL_RATIO", "Share of time in which a tensor pipe was active."}, &gpu::GpuActivity::tensor},
+    {{"DCGM_FI_PROF_DRAM_UTIL_RATIO", "Share of time in which the memory interface moved data."},
      &gpu::GpuActivity::dram},
-    {gauge("DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."), &gpu::GpuActivity::pcie_sent},
-    {gauge("DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."),
-     &gpu::GpuActivity::pcie_received},
-    {gauge("DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."),
-     &gpu::GpuActivity::nvlink_sent},
-    {gauge("DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."),
+    {{"DCGM_FI_PROF_PCIE_TX_BYTES", "PCIe traffic sent (in bytes per second)."}, &gpu::GpuActivity::pcie_sent},
+    {{"DCGM_FI_PROF_PCIE_RX_BYTES", "PCIe traffic received (in bytes per second)."}, &gpu::GpuActivity::pcie_received},
+    {{"DCGM_FI_PROF_NVLINK_TX_BYTES", "NVLink traffic sent (in bytes per second)."}, &gpu::GpuActivity::nvlink_sent},
+    {{"DCGM_FI_PROF_NVLINK_RX_BYTES", "NVLink traffic received (in bytes per second)."},
      &gpu::GpuActivity::nvlink_received},
 };
 

@@ -34,10 +34,6 @@ std::size_t plain_length(std::string_view text) {
 
 }  // namespace
 
-std::string_view to_string(Type type) {
-  return type == Type::kCounter ? "counter" : "gauge";
-}
-
 void Page::set(MetricRef metric, std::initializer_list<std::string_view> label_values, Number value) {
   families[&*metric][label_text(metric, label_values)] = value.value;
 }
@@ -69,9 +65,10 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
 }
 
 void add_heading(LongText& out, MetricRef metric) {
+  const bool counts = metric->name.ends_with("_total") || metric->name.ends_with("_TOTAL");
   for (const std::string_view part :
        {std::string_view("# HELP "), metric->name, std::string_view(" "), metric->help, std::string_view("\n# TYPE "),
-        metric->name, std::string_view(" "), to_string(metric->type), std::string_view("\n")})
+        metric->name, std::string_view(counts ? " counter\n" : " gauge\n")})
     out += part;
 }
 
