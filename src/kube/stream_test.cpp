@@ -1,4 +1,4 @@
-// Bytes of a watch → lines → events.
+// Lines of a watch → events.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -13,28 +13,6 @@ using ::testing::HasSubstr;
 
 Status ignore(Change, const nlohmann::json&) {
   return {};
-}
-
-TEST(WatchLines, ComeOutTheSameHoweverTheyAreCut) {
-  const std::string text = "{\"a\":1}\n\n{\"b\":2}\r\n{\"c\":3}";
-  for (std::size_t piece = 1; piece <= text.size(); ++piece) {
-    Lines lines;
-    std::vector<std::string> all;
-    for (std::size_t at = 0; at < text.size(); at += piece) {
-      const auto some = lines.take(std::string_view(text).substr(at, piece));
-      ASSERT_TRUE(some);
-      all.insert(all.end(), some->begin(), some->end());
-    }
-    EXPECT_THAT(all, testing::ElementsAre("{\"a\":1}", "{\"b\":2}")) << piece;
-  }
-}
-
-TEST(WatchLines, OneThatIsTooLongEndsTheStreamForGood) {
-  Lines lines(8);
-  EXPECT_TRUE(lines.take("12345678\n"));
-  EXPECT_TRUE(lines.take("12345678"));
-  EXPECT_FALSE(lines.take("9"));
-  EXPECT_FALSE(lines.take("\nshort\n"));
 }
 
 TEST(WatchEvent, CarriesItsObjectItsVersionAndItsType) {

@@ -1,6 +1,5 @@
 #include "kube/watch_event.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -21,27 +20,6 @@ std::optional<Change> change_of(std::string_view word) {
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> Lines::take(std::string_view bytes) {
-  std::vector<std::string> lines;
-  while (!broken_ && !bytes.empty()) {
-    const auto end = std::min(bytes.find('\n'), bytes.size());
-    if (begun_.size() + end > longest_) {
-      broken_ = true;
-      break;
-    }
-    begun_.append(bytes.substr(0, end));
-    if (end == bytes.size()) break;
-    bytes.remove_prefix(end + 1);
-    if (begun_.ends_with('\r')) begun_.pop_back();
-    if (!begun_.empty()) lines.push_back(std::move(begun_));
-    begun_.clear();
-  }
-  // Complete lines before the long one are dropped too: a caller that receives the error starts again.
-  if (broken_)
-    return fail(Kind::kInvalid, "the API server sent a line of more than " + std::to_string(longest_) + " bytes");
-  return lines;
-}
 
 Result<WatchEvent> parse_watch_line(std::string_view line,
                                     const std::function<Status(Change, const nlohmann::json&)>& object) {

@@ -1,5 +1,7 @@
 #include "kube/client/list_watch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -8,6 +10,9 @@
 
 namespace tranche::kube {
 namespace {
+
+// etcd accepts objects of up to 1.5 MiB; as JSON they are longer.
+constexpr std::size_t kLongestLine = std::size_t{4} << 20;
 
 ApiStatus status_of(const KubeAnswer& answer) {
   return answer.status == 0 ? ApiStatus{0, answer.why, {}} : status_of_body(answer.status, answer.body);
@@ -58,7 +63,7 @@ void ListWatch::list(const std::string& query, bool first) {
 }
 
 void ListWatch::watch(const std::string& query, Duration lasts) {
-  lines_ = std::make_unique<Lines>();
+  lines_.emplace(kLongestLine);
   call_ = client_.watch(
       path_ + "?" + query, lasts, [this](std::string_view bytes) { on_bytes(bytes); },
       [this](const KubeAnswer& answer) {
@@ -75,9 +80,10 @@ void ListWatch::on_bytes(std::string_view bytes) {
     client_.cancel(std::exchange(call_, 0));
     failed(std::move(status));
   };
-  const auto lines = lines_->take(bytes);
-  if (!lines) return give_up({http::kGone, lines.error().what, {}});
-  for (const auto& line : *lines) {
+  for (const auto& line : lines_->take(bytes)) {
+    if (line.empty()) continue;
+    if (line.size() > kLongestLine)
+      return give_up({http::kGone, fmt::format("the API server sent a line of more than {} bytes", kLongestLine), {}});
     const auto event = handler_.on_line(line);
     // Not understood, so nobody knows what was missed: look at everything again.
     if (!event) return give_up({http::kGone, event.error().what, {}});

@@ -3,7 +3,6 @@
 // does not poll: between two watches, of five to ten minutes each, the server sends only changes. Loop thread only.
 // Destroying it ends its requests immediately.
 #include <functional>
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -14,6 +13,7 @@
 #include "kube/reflector.h"
 #include "kube/watch_event.h"
 #include "os/loop/loop.h"
+#include "os/process/line_reader.h"
 
 namespace tranche::kube {
 
@@ -46,7 +46,7 @@ class ListWatch {
   std::string path_;
   Reflector reflector_;
   ListWatchHandler handler_;
-  std::unique_ptr<Lines> lines_;
+  std::optional<os::LineReader> lines_;
   KubeClient::Id call_ = 0;
   os::Timer timer_{loop_};
 };
