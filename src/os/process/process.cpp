@@ -46,7 +46,6 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
   Fd pidfd_;  // open until the process is known to have exited or is no longer watched
   bool is_our_child_;
   Fd output_;
-  Fd input_;
   Loop::Id exit_watch_ = 0;
   Loop::Id output_watch_ = 0;
   LineReader lines_{kLongestOutputLine};
@@ -64,7 +63,6 @@ Status Process::Watched::begin(Spawned* pipes, std::function<void(const std::str
   if (exit_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process");
   if (pipes == nullptr) return {};
   output_ = std::move(pipes->output);
-  input_ = std::move(pipes->input);
   if (!output_) return {};
   output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
   if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
@@ -78,7 +76,6 @@ void Process::Watched::drop(bool kill) {
   const auto on_exit = std::exchange(on_exit_, {});
   if (kill) (void)signal(SIGKILL);  // fails only if it has exited
   close_output();
-  input_.reset();
   if (is_our_child_) return;  // we reap it
   loop_.cancel(std::exchange(exit_watch_, 0));
   pidfd_.reset();
@@ -145,7 +142,6 @@ void Process::Watched::ended() {
   }
   // From here on another process may reuse the pid, so the handle is closed at once.
   pidfd_.reset();
-  input_.reset();
   read_what_is_left();
   if (dropped_) return;
   const auto on_exit = std::exchange(on_exit_, {});

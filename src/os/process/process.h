@@ -5,7 +5,7 @@
 // nothing after its object is destroyed. Objects must be destroyed before their loop. Loop thread only; starting is
 // safe beside gRPC's threads, because the child only calls exec (no fork handlers run).
 //
-// A child starts with: all signals at their defaults and unblocked; stdin from /dev/null or held; stdout and stderr in
+// A child starts with: all signals at their defaults and unblocked; stdin from /dev/null or given; stdout and stderr in
 // one pipe, or the given descriptors; no other descriptor of ours; a process group of its own (Ctrl-C at a terminal
 // reaches only us). This is the only place that starts processes.
 #include <sys/types.h>
@@ -38,7 +38,6 @@ struct Command {
   std::vector<std::string> argv = {};           // argv[0] is the path to execute
   std::map<std::string, std::string> env = {};  // the whole environment of the child
   std::string work_dir = {};                    // "" = ours
-  bool hold_stdin = false;  // a pipe whose other end we hold: the child gets EOF when we exit or destroy the Process
   bool kill_on_drop = false;
   int input = -1;                            // becomes the child's 0; -1: as above. All of these stay the caller's.
   int output = -1;                           // becomes its 1 and 2, and on_output gets nothing; -1: as above

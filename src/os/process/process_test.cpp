@@ -232,21 +232,7 @@ TEST_F(ProcessTest, TheChildHasStandardSignalsAndItsOwnGroup) {
   EXPECT_THAT(lines_[1], HasSubstr("0000000000000000"));
 }
 
-TEST_F(ProcessTest, HeldInputEndsWhenTheProcessIsDropped) {
-  Scratch scratch;
-  auto command = shell("cat > " + (scratch / "got") + "; echo ended > " + (scratch / "done"));
-  command.hold_stdin = true;
-  auto process = start(command);
-  ASSERT_TRUE(process);
-  auto witness = Process::adopt(*loop_, process->ref(), [this](ExitNote) { loop_->stop(); });
-  ASSERT_TRUE(witness) << to_string(witness.error());
-  EXPECT_TRUE(process->running());
-  process.reset();
-  run();
-  EXPECT_EQ(read_file(scratch / "done"), "ended\n");
-}
-
-TEST_F(ProcessTest, WithoutHeldInputTheChildReadsAnEnd) {
+TEST_F(ProcessTest, WithoutAnInputTheChildReadsAnEnd) {
   const auto process = start({.argv = {"/bin/cat"}});
   run();
   EXPECT_EQ(note_.code, 0);

@@ -201,10 +201,6 @@ Result<Spawned> spawn(const Command& command) {
   Fd child_input;
   if (command.input >= 0) {
     TRY(child_input, above_targets(command.input));
-  } else if (command.hold_stdin) {
-    TRY(Pipe input, make_pipe());
-    spawned.input = std::move(input.writing);
-    child_input = std::move(input.reading);
   } else {
     child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!child_input) return std::unexpected(error_from_errno(errno, "cannot start a process", "/dev/null"));

@@ -12,7 +12,6 @@ struct Spawned {
   pid_t pid = 0;
   Fd pidfd;
   Fd output;  // reading end of stdout and stderr, non-blocking; none if the command has an output
-  Fd input;   // writing end of stdin, only with hold_stdin
 };
 Result<Spawned> spawn(const Command& command);
 
