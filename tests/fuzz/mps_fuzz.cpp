@@ -83,7 +83,6 @@ void pids_are_sane(const tranche::Result<tranche::mps::Pids>& pids, std::size_t 
 FUZZ(mps_replies) {
   using namespace tranche::mps;
   pids_are_sane(parse_server_list(text), text.size());
-  pids_are_sane(parse_health_session(text), text.size());
   (void)parse_server_status(text);
   (void)parse_version(text);
   (void)offers_multiuser(text);
@@ -91,7 +90,10 @@ FUZZ(mps_replies) {
     if (*percent > Percent::whole(100) || parse_thread_percentage(to_string(*percent)) != *percent) std::abort();
   }
   const DaemonLimits limits{{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(14377)}}, Percent::whole(10)};
-  (void)parse_apply_session(limits, text);
+  if (const auto daemon = parse_health_session(limits, text)) {
+    pids_are_sane(daemon->servers, text.size());
+    (void)disagreement(limits, daemon->defaults);
+  }
   if (const auto reply = parse_server_session(limits, text)) {
     pids_are_sane(reply->clients, text.size());
     if (reply->limits) (void)disagreement(limits, *reply->limits);
@@ -99,7 +101,6 @@ FUZZ(mps_replies) {
   for (const auto& servers : {Pids{}, Pids{12, 13}}) {
     if (const auto turn = parse_turn_session(servers, limits, text)) pids_are_sane(turn->servers, text.size());
   }
-  if (const auto read = parse_read_session(limits, text)) (void)disagreement(limits, *read);
   if (const auto memory = parse_memory_limit(text); memory && *memory) {
     if (((**memory).value & ((1u << 20) - 1)) != 0) std::abort();  // whole MiB
   }

@@ -92,30 +92,22 @@ TEST(Replies, OfAServerReportItsLimitsAndItsClients) {
 
 // Promise: mps/control: Each reply of a session is read separately.
 TEST(Replies, OfASessionAreDistinguished) {
-  EXPECT_THAT(*parse_health_session("10.0\n"), IsEmpty());
-  EXPECT_THAT(*parse_health_session("10.0\n840\n1271\n"), ElementsAre(840, 1271));
-  EXPECT_FALSE(parse_health_session(""));
-  EXPECT_FALSE(parse_health_session("840\n"));
-  EXPECT_EQ(parse_health_session(kNoDaemon).error().kind, Kind::kNotFound);
+  EXPECT_THAT(parse_health_session({}, "10.0\n")->servers, IsEmpty());
+  EXPECT_THAT(parse_health_session({}, "10.0\n840\n1271\n")->servers, ElementsAre(840, 1271));
+  EXPECT_FALSE(parse_health_session({}, ""));
+  EXPECT_FALSE(parse_health_session({}, "840\n"));
+  EXPECT_EQ(parse_health_session({}, kNoDaemon).error().kind, Kind::kNotFound);
+  const DaemonLimits two{{{kUuid, mib(4096)}, {kOther, mib(500)}}, Percent::whole(10)};
+  EXPECT_EQ(parse_health_session(two, "10.0\n4G\n500M\n840\n")->defaults,
+            (LimitsReadBack{{{kUuid, "4G"}, {kOther, "500M"}}, "10.0"}));
+  EXPECT_EQ(parse_health_session(two, "10.0\n500M\n840\n")->defaults, (LimitsReadBack{{}, "10.0"}))
+      << "it is unknown which one is not set";
 
   const auto server = parse_server_session({}, "ACTIVE\n886\n901\n");
   ASSERT_TRUE(server);
   EXPECT_EQ(server->status, "ACTIVE");
   EXPECT_THAT(server->clients, ElementsAre(886, 901));
   EXPECT_EQ(parse_server_session({}, "Server 532 not found\nServer 532 not found\n").error().kind, Kind::kNotFound);
-}
-
-TEST(Replies, SayWhetherLimitsWereTaken) {
-  const DaemonLimits limits{{{kUuid, mib(4096)}, {kOther, mib(500)}}, Percent::whole(10)};
-  EXPECT_TRUE(parse_apply_session(limits, "10.0\n"));
-  EXPECT_THAT(parse_apply_session(limits, "12.5\n").error().what, HasSubstr("was set to 10 and is 12.5"));
-  EXPECT_EQ(parse_apply_session(limits, kDenied).error().kind, Kind::kDenied);
-  EXPECT_FALSE(parse_apply_session(limits, ""));
-
-  EXPECT_EQ(*parse_read_session(limits, "4G\n500M\n10.0\n"),
-            (LimitsReadBack{{{kUuid, "4G"}, {kOther, "500M"}}, "10.0"}));
-  EXPECT_THAT(parse_read_session(limits, "500M\n10.0\n").error().what, HasSubstr("a limit is not set"));
-  EXPECT_FALSE(parse_read_session(limits, "10.0\n4G\n500M\n"));
 }
 
 TEST(Replies, OfTheProgramAboutItself) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "base/text.h"
 #include "plan/client_limits.h"
@@ -26,14 +27,11 @@ std::string memory_of(std::string_view verb, Server server, const std::string& u
   return fmt::format("{}_device_pinned_mem_limit {} {}", verb, *server, uuid);
 }
 
-std::string get_memory(const DaemonLimits& limits, Server server) {
-  std::string input;
+// A percentage has a point, a memory limit a unit, and a process id neither (take_limits()).
+std::string get(const DaemonLimits& limits, Server server = {}) {
+  std::string input = threads_of("get", server) + '\n';
   for (const auto& [uuid, memory] : limits.memory) input += memory_of("get", server, uuid) + '\n';
   return input;
-}
-
-std::string get(const DaemonLimits& limits, Server server = {}) {
-  return get_memory(limits, server) + threads_of("get", server) + '\n';
 }
 
 std::string set(const DaemonLimits& limits, Server server = {}) {
@@ -44,21 +42,20 @@ std::string set(const DaemonLimits& limits, Server server = {}) {
 }
 
 // Queries one server after the other, each in a session of its own.
-Onward ask_next_server(const Ask& action, std::vector<int> left, std::vector<ServerSeen> seen) {
-  if (left.empty()) return Event(Answered{action.id, std::move(seen)});
+Onward ask_next_server(const DaemonLimits& limits, std::vector<int> left, Answered answered) {
+  if (left.empty()) return Event(std::move(answered));
   const int pid = left.front();
   left.erase(left.begin());
-  auto input = fmt::format("get_server_status {}\n{}\n{}get_client_list {}\n", pid, threads_of("get", pid),
-                           get_memory(action.limits, pid), pid);
+  auto input = fmt::format("get_server_status {}\n{}get_client_list {}\n", pid, get(limits, pid), pid);
   return Exchange{std::move(input), [=](const std::string& reply) {
-                    auto all = seen;
-                    const auto server = parse_server_session(action.limits, reply);
+                    auto all = answered;
+                    const auto server = parse_server_session(limits, reply);
                     // A server that exited in between is not the daemon's fault.
                     if (server || server.error().kind != Kind::kNotFound) {
-                      all.push_back(server.value_or(ServerSeen{}));
-                      all.back().pid = pid;
+                      all.servers.push_back(server.value_or(ServerSeen{}));
+                      all.servers.back().pid = pid;
                     }
-                    return ask_next_server(action, left, std::move(all));
+                    return ask_next_server(limits, left, std::move(all));
                   }};
 }
 
@@ -127,17 +124,27 @@ Result<std::string_view> only_line(std::string_view command, std::string_view te
   return lines[0];
 }
 
-// From this line on: a memory limit for each device, then the percentage.
-LimitsReadBack read_back_at(const DaemonLimits& limits, const std::vector<std::string_view>& lines, std::size_t at) {
+// Removes the answers to get() from the front. Nothing is printed for a device without a limit, so with several devices
+// it is unknown which one is missing: then none has one here.
+LimitsReadBack take_limits(const DaemonLimits& limits, std::vector<std::string_view>& lines) {
   LimitsReadBack read;
-  for (const auto& [uuid, memory] : limits.memory) read.memory.emplace_back(uuid, lines[at++]);
-  read.threads = lines[at];
+  const auto take = [&lines] {
+    const std::string line(lines.front());
+    lines.erase(lines.begin());
+    return line;
+  };
+  if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0]))
+    read.threads = take();
+  for (const auto& [uuid, memory] : limits.memory)
+    if (!lines.empty() && parse_memory_limit(lines[0])) read.memory.emplace_back(uuid, take());
+  if (read.memory.size() != limits.memory.size()) read.memory.clear();
   return read;
 }
 
-Result<LimitsReadBack> check_read_back(const std::string& who, const DaemonLimits& limits,
-                                       const std::vector<std::string_view>& lines, std::size_t at) {
-  const auto read = read_back_at(limits, lines, at);
+// The same, of limits that were set.
+Result<LimitsReadBack> take_limits_of(const std::string& who, const DaemonLimits& limits,
+                                      std::vector<std::string_view>& lines) {
+  auto read = take_limits(limits, lines);
   if (const auto difference = disagreement(limits, read); !difference.empty())
     return fail(Kind::kInvalid, difference, who);
   return read;
@@ -150,33 +157,20 @@ std::vector<std::string> daemon_options(bool multiuser) {
 }
 
 Exchange exchange_for(const Ask& action) {
-  return {threads_of("get", {}) + '\n' + kServers, [action](const std::string& reply) -> Onward {
-            auto servers = parse_health_session(reply);
-            if (!servers) return Event(QuestionFailed{action.id, servers.error()});
-            return ask_next_server(action, *std::move(servers), {});
+  return {get(action.limits) + kServers, [action](const std::string& reply) -> Onward {
+            auto daemon = parse_health_session(action.limits, reply);
+            if (!daemon) return Event(QuestionFailed{action.id, daemon.error()});
+            return ask_next_server(action.limits, std::move(daemon->servers), {action.id, {}, daemon->defaults});
           }};
 }
 
 Exchange exchange_for(const ApplyLimits& action) {
-  return {set(action.limits), [action](const std::string& reply) -> Onward {
-            const auto applied = parse_apply_session(action.limits, reply);
-            if (!applied) return Event(QuestionFailed{action.id, applied.error()});
-            return exchange_for(ReadLimits{action.id, action.limits});
+  return {set(action.limits, action.server), [action](const std::string& reply) -> Onward {
+            // The next answer shows whether a server refused or has exited.
+            const auto refusal = action.server ? std::nullopt : refusal_in(threads_of("set", {}), reply);
+            if (refusal) return Event(QuestionFailed{action.id, *refusal});
+            return exchange_for(Ask{action.id, action.limits});
           }};
-}
-
-Exchange exchange_for(const ReadLimits& action) {
-  return {get(action.limits), [action](const std::string& reply) -> Onward {
-            auto values = parse_read_session(action.limits, reply);
-            if (!values) return Event(QuestionFailed{action.id, values.error()});
-            return Event(LimitsRead{action.id, *std::move(values)});
-          }};
-}
-
-Exchange exchange_for(const ApplyServerLimits& action) {
-  return {set(action.limits, action.server),
-          // The answer shows whether the server refused or has exited.
-          [action](const std::string&) -> Onward { return exchange_for(Ask{action.id, action.limits}); }};
 }
 
 std::string quit_daemon(Duration patience) {
@@ -226,12 +220,13 @@ Result<std::optional<Bytes>> parse_memory_limit(std::string_view text) {
   return std::optional(Bytes{*number << shift});
 }
 
-Result<Pids> parse_health_session(std::string_view text) {
+Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string_view text) {
   if (auto refusal = refusal_in("get_server_list", text)) return std::unexpected(*refusal);
   auto lines = lines_of(text);
   TRY_STATUS(parse_thread_percentage(lines.empty() ? text : lines[0]));
-  lines.erase(lines.begin());
-  return parse_pids("get_server_list", lines, text);
+  DaemonReply reply{take_limits(limits, lines), {}};
+  TRY(reply.servers, parse_pids("get_server_list", lines, text));
+  return reply;
 }
 
 Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text) {
@@ -241,65 +236,23 @@ Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_
   TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
   lines.erase(lines.begin());
   // A server that is starting may not know its limits yet: then the pids follow at once.
-  LimitsReadBack read;
-  if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0])) {
-    read.threads = lines[0];
-    lines.erase(lines.begin());
-  }
-  for (const auto& [uuid, memory] : limits.memory) {
-    if (lines.empty() || parse_pid(lines[0]) || !parse_memory_limit(lines[0])) continue;
-    read.memory.emplace_back(uuid, lines[0]);
-    lines.erase(lines.begin());
-  }
-  // Nothing is printed for a device without a limit, so with several devices it is unknown which one is missing.
-  const bool whole = read.memory.size() == limits.memory.size() || (read.memory.empty() && limits.memory.size() == 1);
+  auto read = take_limits(limits, lines);
+  const bool whole = !read.memory.empty() || limits.memory.size() <= 1;
   if (whole && !read.threads.empty()) reply.limits = std::move(read);
   TRY(reply.clients, parse_pids("get_client_list", lines, text));
   return reply;
 }
 
-Status parse_apply_session(const DaemonLimits& limits, std::string_view text) {
-  // Setting memory prints nothing, even if it is refused; setting the percentage prints the one that is enforced.
-  TRY(const Percent in_force, parse_thread_percentage(text));
-  const std::string difference = threads_disagreement(limits, in_force);
-  if (!difference.empty()) return fail(Kind::kInvalid, difference, "set_default_active_thread_percentage");
-  return {};
-}
-
-Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text) {
-  constexpr std::string_view kCommand = "get_default_device_pinned_mem_limit";
-  if (auto refusal = refusal_in(kCommand, text)) return std::unexpected(*refusal);
-  const auto lines = lines_of(text);
-  if (lines.size() != limits.memory.size() + 1) {
-    return unreadable(kCommand, text,
-                      std::to_string(limits.memory.size()) + " memory limits and a percentage: a limit is not set");
-  }
-  auto read = read_back_at(limits, lines, 0);
-  for (const auto& [uuid, memory] : read.memory) TRY_STATUS(parse_memory_limit(memory));
-  TRY_STATUS(parse_thread_percentage(read.threads));
-  return read;
-}
-
-Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
-                                     std::string_view text) {
+Result<DaemonReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
+                                       std::string_view text) {
   if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
-  const auto lines = lines_of(text);
-  // Setting memory prints nothing, setting a percentage prints the enforced one, and a memory limit that is not set
-  // prints nothing.
-  const std::size_t set = 1 + servers.size();
-  const std::size_t each = limits.memory.size() + 1;
-  if (lines.size() < set + each * set)
-    return fail(Kind::kInvalid,
-                fmt::format("the reply {} lacks lines: a limit of {} is not set", in_quotes(text),
-                            servers.empty() ? "the daemon" : "the daemon or its server"),
-                "the limits of the next clients");
-  TurnReply reply;
-  TRY(reply.defaults, check_read_back("the daemon's defaults", limits, lines, set));
-  for (std::size_t i = 0; i < servers.size(); ++i)
-    TRY_STATUS(check_read_back(fmt::format("server {}", servers[i]), limits, lines, set + each * (i + 1)));
-  std::string rest;
-  for (std::size_t i = set + each * set; i < lines.size(); ++i) rest += std::string(lines[i]) + '\n';
-  TRY(reply.servers, parse_server_list(rest));
+  auto lines = lines_of(text);
+  // Setting memory prints nothing, and setting a percentage the one that is in effect.
+  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(lines.size(), 1 + servers.size())));
+  DaemonReply reply;
+  TRY(reply.defaults, take_limits_of("the daemon's defaults", limits, lines));
+  for (const int server : servers) TRY_STATUS(take_limits_of(fmt::format("server {}", server), limits, lines));
+  TRY(reply.servers, parse_pids("get_server_list", lines, text));
   return reply;
 }
 

@@ -36,11 +36,9 @@ struct Onward : std::variant<Event, Exchange> {
 };
 
 std::vector<std::string> daemon_options(bool multiuser);
-// Each ends in Answered or LimitsRead, or in QuestionFailed.
+// Each ends in Answered or QuestionFailed.
 Exchange exchange_for(const Ask& action);
 Exchange exchange_for(const ApplyLimits& action);
-Exchange exchange_for(const ReadLimits& action);
-Exchange exchange_for(const ApplyServerLimits& action);
 std::string quit_daemon(Duration patience);  // the input of a run; the daemon's exit is the answer
 // The input of a run that sets the limits for the next clients on a daemon and its servers, reads them back, and lists
 // the servers that run by now. A server that started meanwhile got the defaults, which are the same limits unless it
@@ -58,19 +56,17 @@ Result<Percent> parse_thread_percentage(std::string_view text);          // "10.
 Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
 
 // Runs of several commands.
-Result<Pids> parse_health_session(std::string_view text);
-// Without pid. No limits: the server does not report all of them.
-Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text);
-Status parse_apply_session(const DaemonLimits& limits, std::string_view text);
-Result<LimitsReadBack> parse_read_session(const DaemonLimits& limits, std::string_view text);
-struct TurnReply {
+struct DaemonReply {
   LimitsReadBack defaults;
   Pids servers;  // that run now
 };
+Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string_view text);
+// Without pid. No limits: the server does not report all of them.
+Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text);
 // kInvalid: the daemon or a server holds limits other than those that were set, or does not report them. kNotFound: one
 // of the servers has exited; ask again without it.
-Result<TurnReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
-                                     std::string_view text);
+Result<DaemonReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
+                                       std::string_view text);
 
 // What the program reports about itself.
 Result<int> parse_version(std::string_view text);  // of "-v": "… Binary version: 13000" → 13000

@@ -37,26 +37,25 @@ TEST(Questions, StartAndAskTheDaemon) {
   EXPECT_THAT(daemon_options(true), ElementsAre("-f", "-M"));
   EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), "quit -t 10\n");
   const Talk asked(exchange_for(Ask{7, kLimits}),
-                   {"10.0\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
+                   {"10.0\n14G\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);
   EXPECT_EQ(answered->id, 7u);
+  EXPECT_EQ(answered->defaults, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
   ASSERT_EQ(answered->servers.size(), 1u) << "one that ended in between is nobody's fault";
   EXPECT_EQ(answered->servers[0].pid, 12);
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
 }
 
-TEST(Questions, SetAndReadLimits) {
-  const Talk applied(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n", "14G\n10.0\n"});
-  ASSERT_NE(applied.came_to<LimitsRead>(), nullptr);
+TEST(Questions, SetLimitsAndReadThemBack) {
+  const Talk applied(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n", "10.0\n14G\n"});
+  ASSERT_NE(applied.came_to<Answered>(), nullptr);
+  EXPECT_EQ(applied.came_to<Answered>()->defaults, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
   const Talk refused(exchange_for(ApplyLimits{2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
-  const Talk read(exchange_for(ReadLimits{3, kLimits}), {"14G\n10.0\n"});
-  ASSERT_NE(read.came_to<LimitsRead>(), nullptr);
-  EXPECT_EQ(read.came_to<LimitsRead>()->values, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
-  const Talk of_server(exchange_for(ApplyServerLimits{4, 12, kLimits}), {"10.0\n", "10.0\n"});
-  EXPECT_NE(of_server.came_to<Answered>(), nullptr);
+  const Talk of_server(exchange_for(ApplyLimits{4, kLimits, 12}), {"Server 12 not found\n", "10.0\n14G\n"});
+  EXPECT_NE(of_server.came_to<Answered>(), nullptr) << "it has exited, which is not the daemon's fault";
 }
 
 }  // namespace questions_test

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/backoff.h"
 #include "base/time.h"
@@ -64,7 +65,7 @@ class Turn {
     if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
     s_.desired = event.desired;
     s_.failures = 0;
-    s_.alive = s_.may_have_clients = s_.verify_first = event.adopted;
+    s_.alive = s_.may_have_clients = s_.untouched = event.adopted;
     s_.spawned_before = s_.spawned_before || event.adopted;
     begin();
   }
@@ -95,28 +96,9 @@ class Turn {
       s_.mute = false;
       enter(State::kConfiguring, s_.reason);
       if (s_.greeting == Greeting::kUntried) ping();
-      return s_.verify_first ? read_limits() : apply_limits();
     }
-    if (s_.state == State::kConfiguring) {
-      // The daemon's own limits come before its servers'; a change of both starts with the daemon.
-      if (!s_.read_back) return apply_limits();
-      return apply_to_next_server() ? void() : serve();
-    }
+    if (s_.state == State::kConfiguring) return configure(event.defaults);
     if (s_.state == State::kServing) still_serving();
-  }
-
-  void on(const LimitsRead& event) {
-    if (s_.state != State::kConfiguring || !is_open(event.id)) return;
-    const std::string difference = disagreement(limits_to_set(s_), event.values);
-    if (difference.empty()) {
-      s_.read_back = event.values;
-      return apply_to_next_server() ? void() : serve();
-    }
-    if (s_.verify_first) {
-      s_.verify_first = false;
-      return ask();
-    }
-    configuring_failed(difference);
   }
 
   void on(const ServerLogged& event) {
@@ -236,7 +218,7 @@ class Turn {
     const bool same = event.desired == s_.desired;
     s_.desired = event.desired;
     if (same && s_.state != State::kGivenUp) return;
-    s_.verify_first = false;
+    s_.untouched = false;
     s_.server_tries.clear();
     s_.older_servers.clear();
     switch (s_.state) {
@@ -258,6 +240,7 @@ class Turn {
     if (s_.state != state) s_.since = now_;
     s_.state = state;
     s_.reason = std::move(reason);
+    s_.applied = false;
     s_.question = 0;
     s_.timer.reset();
     s_.ping_at.reset();
@@ -301,11 +284,23 @@ class Turn {
     s_.gone_servers.clear();
     actions_.push_back(Ask{open_question(settings_.question_deadline), limits_to_set(s_)});
   }
-  void apply_limits() {
-    s_.turn_unknown = false;
-    actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), limits_to_set(s_)});
+  void apply_limits(std::optional<int> server = {}) {
+    s_.gone_servers.clear();
+    actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), limits_to_set(s_), server});
   }
-  void read_limits() { actions_.push_back(ReadLimits{open_question(settings_.question_deadline), limits_to_set(s_)}); }
+
+  // The daemon's own limits come before its servers'.
+  void configure(const LimitsReadBack& defaults) {
+    const std::string difference = disagreement(limits_to_set(s_), defaults);
+    if (difference.empty() && !s_.turn_unknown) {
+      s_.read_back = defaults;
+      return apply_to_next_server() ? void() : serve();
+    }
+    if (!difference.empty() && s_.applied) return configuring_failed(difference);
+    s_.applied = true;
+    s_.untouched = s_.turn_unknown = false;
+    apply_limits();
+  }
 
   // False: every server has them, or refused them.
   bool apply_to_next_server() {
@@ -319,8 +314,7 @@ class Turn {
       ++tries;
       if (!s_.turn)  // otherwise each client has its own
         for (const int client : server.clients) add_once(s_.older_clients, client);
-      s_.gone_servers.clear();
-      actions_.push_back(ApplyServerLimits{open_question(settings_.question_deadline), server.pid, limits_to_set(s_)});
+      apply_limits(server.pid);
       return true;
     }
     return false;
@@ -357,11 +351,9 @@ class Turn {
   }
 
   void serve() {
-    const bool verified_only = s_.verify_first;
-    s_.verify_first = false;
     s_.may_have_clients = true;
     enter(State::kServing, serving_note(s_));
-    if (verified_only && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
+    if (std::exchange(s_.untouched, false) && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
     s_.timer = now_ + settings_.health_every;
     if (s_.greeting == Greeting::kGiven) ping_later();
     actions_.push_back(OpenEndpoints{});

@@ -86,10 +86,7 @@ struct DaemonExited {
 struct Answered {
   QuestionId id = 0;
   std::vector<ServerSeen> servers;
-};
-struct LimitsRead {
-  QuestionId id = 0;
-  LimitsReadBack values;
+  LimitsReadBack defaults = {};  // the daemon's, for servers to come
 };
 struct ServerLogged {  // a server's status from a log line, which arrives sooner than an answer
   int pid = 0;
@@ -128,27 +125,19 @@ struct StopAsked {};
 struct DesiredChanged {
   DaemonLimits desired;
 };
-using Event = std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, LimitsRead, ServerLogged, ClientLogged,
+using Event = std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, ServerLogged, ClientLogged,
                            AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits, QuestionBegun,
                            Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
 struct SpawnDaemon {};
-struct Ask {  // any command that the daemon answers, and its servers with their clients and limits
+struct Ask {  // the daemon's defaults, and its servers with their clients and limits
   QuestionId id = 0;
   DaemonLimits limits;  // the devices to query
 };
-struct ApplyLimits {  // and read them back
+struct ApplyLimits {  // then as Ask
   QuestionId id = 0;
   DaemonLimits limits;
-};
-struct ReadLimits {
-  QuestionId id = 0;
-  DaemonLimits limits;  // the devices to query
-};
-struct ApplyServerLimits {  // to a server that started with other limits, then as Ask
-  QuestionId id = 0;
-  int server = 0;
-  DaemonLimits limits;
+  std::optional<int> server = {};  // that started with other limits; absent: the daemon's defaults
 };
 struct PingDaemon {};
 struct OpenEndpoints {};  // link the daemon's socket into every endpoint, or let the relay admit clients
@@ -159,8 +148,7 @@ struct Quit {
 struct SignalDaemon {
   bool kill = false;  // SIGKILL; otherwise SIGTERM
 };
-using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, ReadLimits, ApplyServerLimits, PingDaemon, OpenEndpoints,
-                            Quit, SignalDaemon>;
+using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, PingDaemon, OpenEndpoints, Quit, SignalDaemon>;
 
 // Whether the daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Tested at
 // each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.
@@ -171,7 +159,8 @@ struct DaemonSeen {
   bool alive = false;  // a daemon process exists
   bool dying = false;  // and was sent SIGKILL
   bool may_have_clients = false;
-  bool verify_first = false;                // adopted: read its state before changing it
+  bool untouched = false;                   // adopted, and its limits were not changed
+  bool applied = false;                     // its defaults were set since it is being configured
   bool mute = false;                        // it served, and then stopped answering
   std::optional<DaemonLimits> turn;         // memory and threads set for a grant's clients; absent: `desired`'s
   bool turn_unknown = false;                // setting them failed: nothing to compare with until the next success

@@ -39,8 +39,11 @@ struct Rig {
     return feed(Tick{});
   }
   QuestionId open() const { return s.question; }
-  Rig& answer(std::vector<ServerSeen> servers = {}) { return feed(Answered{open(), std::move(servers)}); }
-  Rig& read(const LimitsReadBack& values) { return feed(LimitsRead{open(), values}); }
+  // With the defaults that were read back last.
+  Rig& answer(std::vector<ServerSeen> servers = {}) {
+    return feed(Answered{open(), std::move(servers), s.read_back.value_or(LimitsReadBack())});
+  }
+  Rig& read(const LimitsReadBack& defaults) { return feed(Answered{open(), s.servers, defaults}); }
   Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
 };
 
@@ -86,9 +89,7 @@ inline std::vector<std::string> names(const std::vector<Action>& actions) {
   struct Name {
     std::string operator()(const SpawnDaemon&) const { return "spawn"; }
     std::string operator()(const Ask&) const { return "ask"; }
-    std::string operator()(const ApplyLimits&) const { return "apply"; }
-    std::string operator()(const ReadLimits&) const { return "read"; }
-    std::string operator()(const ApplyServerLimits&) const { return "apply-server"; }
+    std::string operator()(const ApplyLimits& action) const { return action.server ? "apply-server" : "apply"; }
     std::string operator()(const PingDaemon&) const { return "ping"; }
     std::string operator()(const OpenEndpoints&) const { return "open-endpoints"; }
     std::string operator()(const Quit&) const { return "quit"; }

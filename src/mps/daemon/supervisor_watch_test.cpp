@@ -17,8 +17,8 @@ ServerSeen server_with(int pid, const LimitsReadBack& limits, std::vector<int> c
 
 // The only action: a server gets limits.
 std::pair<int, DaemonLimits> server_limits_of(const Rig& rig) {
-  const auto* action = rig.last.size() == 1 ? std::get_if<ApplyServerLimits>(&rig.last[0]) : nullptr;
-  return action == nullptr ? std::pair<int, DaemonLimits>() : std::pair(action->server, action->limits);
+  const auto* action = rig.last.size() == 1 ? std::get_if<ApplyLimits>(&rig.last[0]) : nullptr;
+  return action == nullptr ? std::pair<int, DaemonLimits>() : std::pair(action->server.value_or(0), action->limits);
 }
 
 TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes) {

@@ -23,6 +23,12 @@ std::string memory_disagreement(const std::string& uuid, Bytes expected, const L
                      expected.in_mib(), found->second, as_printed(expected));
 }
 
+std::string threads_disagreement(const DaemonLimits& expected, Percent in_force) {
+  const auto wanted = expected.threads.hundredths;
+  if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
+  return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads), to_string(in_force));
+}
+
 }  // namespace
 
 std::string as_printed(Bytes limit) {
@@ -54,12 +60,6 @@ std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& rea
   }
   const auto threads = parse_thread_percentage(read.threads);
   return threads ? threads_disagreement(expected, *threads) : to_string(threads.error());
-}
-
-std::string threads_disagreement(const DaemonLimits& expected, Percent in_force) {
-  const auto wanted = expected.threads.hundredths;
-  if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
-  return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads), to_string(in_force));
 }
 
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices) {

@@ -45,7 +45,6 @@ struct LimitsReadBack {
 // getter prints memory in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and
 // "14G", 500 MiB and "500M", 10 and "10.0" agree.
 std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read);
-std::string threads_disagreement(const DaemonLimits& expected, Percent in_force);
 
 // Warns that a server is nearly full; "" below nine tenths of `most`. The driver refuses clients beyond the limit
 // (measured: of 64 on an H200, 16 failed with "busy or unavailable"), so the note appears before that.

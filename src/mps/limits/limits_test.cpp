@@ -40,9 +40,9 @@ TEST(Limits, AreCommandsByUuidWithUnit) {
   EXPECT_EQ(exchange_for(ApplyLimits{1, limits_of(pool())}).input,
             "set_default_device_pinned_mem_limit " + kA + " 14377M\nset_default_device_pinned_mem_limit " + kB +
                 " 500M\nset_default_active_thread_percentage 25\n");
-  EXPECT_EQ(exchange_for(ReadLimits{1, limits_of(pool())}).input, "get_default_device_pinned_mem_limit " + kA +
-                                                                      "\nget_default_device_pinned_mem_limit " + kB +
-                                                                      "\nget_default_active_thread_percentage\n");
+  EXPECT_EQ(exchange_for(Ask{1, limits_of(pool())}).input,
+            "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit " + kA +
+                "\nget_default_device_pinned_mem_limit " + kB + "\nget_server_list\n");
   EXPECT_EQ(exchange_for(ApplyLimits{1, {{}, Percent{1250}}}).input, "set_default_active_thread_percentage 12.5\n");
 }
 

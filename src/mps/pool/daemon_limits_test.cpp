@@ -100,7 +100,7 @@ TEST_F(PoolAdmissionLimits, TheSameLimitsAgainCostNoSession) {
 TEST_F(PoolAdmissionLimits, LimitsThatDoNotReadBackAreAnErrorThatThePoolReports) {
   serve();
   const DaemonLimits impossible{{{kUuid, Bytes{}}}, Percent{550}};  // 0M removes a limit
-  EXPECT_THAT(set_limits(impossible), HasSubstr("a limit of the daemon is not set"));
+  EXPECT_THAT(set_limits(impossible), HasSubstr("was not read back"));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
   EXPECT_EQ(pool_->supervisor().state, State::kServing);
   EXPECT_FALSE(pool_->holds(pool_->own_limits())) << "it is not known what it holds";

@@ -188,7 +188,7 @@ class PoolDaemon {
   void report_change(const Supervisor& before);
 
   void act(const SpawnDaemon&);
-  template <class Exchanged>  // Ask, ApplyLimits, ReadLimits, ApplyServerLimits
+  template <class Exchanged>  // Ask, ApplyLimits
   void act(const Exchanged& action) {
     looking_for_ = action.limits;
     asked_ = 0;
