@@ -35,14 +35,15 @@ FUZZ(client_limits) {
   if (!again || *again != *first) std::abort();
 }
 
-// Any text as the limits that are kept beside an endpoint: read whole, or refused; what is read is written the same,
-// can be set at a daemon, and no word of it is more than one word of a command.
+// Any text as what is kept of an endpoint: read whole, or refused; what is read is written the same, its limits can be
+// set at a daemon, and no word of them is more than one word of a command.
 FUZZ(grant_limits) {
-  const auto limits = mps::parse_limits(text);
-  if (!limits) return;
-  if (!mps::check_limits(*limits)) std::abort();
-  if (mps::parse_limits(mps::render_limits(*limits)).value() != *limits) std::abort();
-  const auto limited = mps::limits_for(*limits, std::vector<std::string>{limits->front().uuid});
+  const auto terms = mps::parse_terms(text);
+  if (!terms) return;
+  if (mps::parse_terms(mps::render_terms(*terms)).value() != *terms) std::abort();
+  if (!terms->limits) return;
+  if (!mps::check_limits(*terms->limits)) std::abort();
+  const auto limited = mps::limits_for(*terms->limits, std::vector<std::string>{terms->limits->front().uuid});
   if (!limited || limited->memory.size() != 1) std::abort();
   const auto input = mps::exchange_for(mps::ApplyLimits{1, *limited}).input;
   if (tranche::lines_of(input).size() != 2 || input.find(';') != std::string::npos) std::abort();

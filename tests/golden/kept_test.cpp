@@ -11,7 +11,6 @@
 #include "mps/daemon/compute_modes.h"
 #include "mps/keeper/keeper_status.h"
 #include "mps/pool/client_ending.h"
-#include "mps/protocol/grant_limits.h"
 #include "mps/protocol/requests.h"
 #include "mps/relay/client_file.h"
 
@@ -37,7 +36,7 @@ constexpr Kept kKept[] = {
     {"config-in-force.json",
      [](std::string_view text) { return config::render_chosen(config::parse_chosen(text).value()); }},
     {"clients.txt", [](std::string_view text) { return mps::render_clients(mps::parse_clients(text)); }},
-    {"limits.txt", [](std::string_view text) { return mps::render_limits(mps::parse_limits(text).value()); }},
+    {"limits.json", [](std::string_view text) { return mps::render_terms(mps::parse_terms(text).value()); }},
     {"ending.txt", [](std::string_view text) { return mps::render_ending(mps::parse_ending(text)); }},
     {"other-holders", [](std::string_view text) { return mps::render_other_holders(mps::parse_other_holders(text)); }},
     {"compute-mode.json",

@@ -555,9 +555,7 @@ TEST_F(NodeDra, AfterEveryRestartOfTheMpsProgramAClaimsEndpointIsForSeveralPodsA
   for (int restart = 0; restart < 2; ++restart) {
     stop(*program("mps"), SIGKILL, 128 + SIGKILL);
     // It has to be reported, even without a file that records it.
-    for (const auto& pool : fs::directory_iterator(in("mps/pools")))
-      for (const auto& file : fs::directory_iterator(pool.path() / "limits"))
-        if (file.path().extension() == ".any-pod") fs::remove(file.path());
+    for (const auto& pool : fs::directory_iterator(in("mps/pools"))) fs::remove_all(pool.path() / "limits");
     start_mps();
     until_serving(1);
     until_mps(is_for_several);

@@ -61,7 +61,7 @@ Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, co
     log::warning("endpoint.limits_left", {{"pool", id}, {"why", swept.error()}});
   for (const auto& grant : names) {
     if (!containers::is_grant(grant)) continue;
-    made->recall_limits(grant);
+    made->recall(grant);
     made->listen_or_log(grant);
   }
   return made;
@@ -286,8 +286,9 @@ std::string Endpoints::refuses(const std::string& grant, int pid) const {
   if (known == nullptr) {
     const auto pod = pod_of(pid);
     if (!pod) return "the process cannot be identified: it has exited, or its threads end while they are read";
-    if (endpoint != nullptr && !endpoint->pod.empty() && !pod->empty() && *pod != endpoint->pod)
-      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->pod);
+    const auto its = endpoint == nullptr ? std::string() : endpoint->terms.pod;
+    if (!its.empty() && !pod->empty() && *pod != its)
+      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, its);
   }
   return context_.ending_containers.refuses(pid);
 }
@@ -321,8 +322,8 @@ const std::string* Endpoints::grant_of(int pid) const {
 // A process of a different pod got a descriptor from it.
 void Endpoints::note_client(const std::string& grant, int pid) {
   Endpoint* const endpoint = find(grant);
-  if (endpoint != nullptr && endpoint->pod.empty() && !endpoint->any_pod)
-    endpoint->pod = pod_of(pid).value_or(std::string());
+  if (endpoint != nullptr && endpoint->terms.pod.empty() && !endpoint->terms.any_pod)
+    endpoint->terms.pod = pod_of(pid).value_or(std::string());
   if (const auto process = os::process_ref(pid); relay_ && process)
     relay_->in_container(pid, container_of(pid), process->start_ticks);
   context_.keeper.hold(pid, owner_name(grant));
@@ -342,24 +343,25 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
       const auto protection = context_.keeper.of(pid);
       protections.push_back({{"pid", pid}, {"protected", to_string(protection.state)}, {"why", protection.why}});
     }
-    list.push_back({{"grant", grant},
-                    {"made", endpoint.made},
-                    {"pod", endpoint.pod},
-                    {"anyPod", endpoint.any_pod},
-                    {"clients", clients},
-                    {"protection", std::move(protections)},
-                    {"dead", context_.keeper.dead(owner_name(grant))},
-                    {"remnants", relay_ ? relay_->clients().remnants(grant) : std::vector<int>{}},
-                    {"places", relay_ ? relay_->clients().places(grant) : 0},
-                    {"admitting", endpoint.admitting},
-                    {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
-                    {"limits", endpoint.limits ? limits_json(*endpoint.limits) : nullptr},  // null: the pool's own
-                    {"attempts", counters.attempts},
-                    {"refused", counters.refused},
-                    {"refusedWhy", endpoint.refused_why},
-                    {"limitsLifted", endpoint.limits_lifted},
-                    {"completed", counters.completed},
-                    {"failed", counters.failed}});
+    list.push_back(
+        {{"grant", grant},
+         {"made", endpoint.made},
+         {"pod", endpoint.terms.pod},
+         {"anyPod", endpoint.terms.any_pod},
+         {"clients", clients},
+         {"protection", std::move(protections)},
+         {"dead", context_.keeper.dead(owner_name(grant))},
+         {"remnants", relay_ ? relay_->clients().remnants(grant) : std::vector<int>{}},
+         {"places", relay_ ? relay_->clients().places(grant) : 0},
+         {"admitting", endpoint.admitting},
+         {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
+         {"limits", endpoint.terms.limits ? limits_json(*endpoint.terms.limits) : nullptr},  // null: the pool's own
+         {"attempts", counters.attempts},
+         {"refused", counters.refused},
+         {"refusedWhy", endpoint.refused_why},
+         {"limitsLifted", endpoint.limits_lifted},
+         {"completed", counters.completed},
+         {"failed", counters.failed}});
   }
   into["endpoints"] = std::move(list);
 }

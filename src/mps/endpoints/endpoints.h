@@ -60,29 +60,19 @@ class LogPace {
   std::map<std::pair<std::string, std::string>, LogState> last_lines_;
 };
 
-// The files about the grants of a pool: `<mps-root>/pools/<pool>/limits/<grant>` with the limits, an empty file
-// `<grant>.any-pod` for an endpoint of several pods, or `<grant>.pod` with the UID of the only pod; beside the
-// endpoints and not in them, so that no container ever sees them. Limits are written before the endpoint listens and go
-// after it, so that there is never an endpoint whose limits were forgotten. Loop thread only.
+// The files about the grants of a pool, `<mps-root>/pools/<pool>/limits/<grant>`: beside the endpoints and not in them,
+// so that no container ever sees them. A file is written before the endpoint listens and goes after it, so that there
+// is never an endpoint whose limits were forgotten. Loop thread only.
 class GrantFiles {
  public:
   GrantFiles(const allocate::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
 
-  // nullopt: the grant has no limits of its own. kInvalid: the file does not have the format that we write.
-  Result<std::optional<GrantLimits>> limits(const std::string& grant) const;
-  Status write_limits(const std::string& grant, const GrantLimits& limits) const;
-  bool any_pod(const std::string& grant) const;     // clients of several pods may use the endpoint
-  std::string pod(const std::string& grant) const;  // UID of the only pod that may use it; "": not known
-  Status set_pods(const std::string& grant, bool any_pod, const std::string& pod) const;
-  Status remove(const std::string& grant) const;  // all of them
+  Result<EndpointTerms> read(const std::string& grant) const;  // the default ones without a file
+  Status keep(const std::string& grant, const EndpointTerms& terms) const;
   // Removes files of grants without an endpoint, which an interrupted start leaves. Tries all; returns the first error.
   Status sweep(const std::vector<std::string>& endpoints) const;
 
  private:
-  Result<std::string> read(const std::string& name) const;
-  Status write(const std::string& name, const std::string& text) const;
-  Status remove_file(const std::string& name) const;  // also without the folder
-
   std::string folder_;
 };
 
@@ -239,16 +229,13 @@ class Endpoints final : public Admission {
  private:
   struct Endpoint {
     std::uint64_t made = 0;  // unique number of this endpoint, also across restarts
-    std::string pod;  // UID of the pod that its clients come from; "": no client has connected, or it is not known
-    bool any_pod =
-        false;  // several pods may connect: pods of one claim, or kubelet reassigned it while a container ran; stored
+    EndpointTerms terms;     // any pod also if kubelet reassigned it while a container ran
     bool admitting = true;
     std::string reason;
-    std::optional<GrantLimits> limits;  // absent: the pool's own
-    std::string unreadable;             // why the stored limits cannot be read
-    std::string not_limited;            // why its last client was not admitted
-    std::string refused_why;            // the process that was refused last, and the rule that refused it
-    std::uint64_t limits_lifted = 0;    // processes refused because their environment lifts their limit
+    std::string unreadable;           // why the stored limits cannot be read
+    std::string not_limited;          // why its last client was not admitted
+    std::string refused_why;          // the process that was refused last, and the rule that refused it
+    std::uint64_t limits_lifted = 0;  // processes refused because their environment lifts their limit
   };
   struct Seen {
     os::ProcessRef process;
@@ -276,12 +263,10 @@ class Endpoints final : public Admission {
   Status use_links(const std::string& reason);
   Status listen(const std::string& grant);
   void listen_or_log(const std::string& grant);
-  Status keep_limits(const std::string& grant, const GrantLimits& limits);
-  // Undoes open_for() after an error.
-  void take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits);
+  Status keep(const std::string& grant, const EndpointTerms& terms);
+  // Undoes open_for() after an error. `before`: absent if there was no endpoint.
+  void take_back(const std::string& grant, const std::optional<EndpointTerms>& before);
   Endpoint& endpoint_of(const std::string& grant);
-  void let_any_pod(const std::string& grant, Endpoint& endpoint);
-  Status let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid);
   void stamp(Endpoint& endpoint);  // it is not the endpoint from before
   // The UID of a running container's pod that mounts the endpoint and has a client of it, by control group; "": none.
   std::string pod_with(const std::string& grant) const;
@@ -291,7 +276,7 @@ class Endpoints final : public Admission {
   void end_former_clients(const std::string& grant, const std::vector<int>& clients);
   void former_clients_ended(const std::string& grant);
   void note_client(const std::string& grant, int pid);
-  void recall_limits(const std::string& grant);
+  void recall(const std::string& grant);
   void set_kinds();
   void prepare(const std::string& grant, const Relay::Prepared& done);
   std::string device_answer(const std::string& grant, const RelayQuestion& question) const;

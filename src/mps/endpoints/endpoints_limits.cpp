@@ -18,8 +18,8 @@ namespace {
 // the places would be used by no program for as long as there are few containers.
 constexpr std::size_t kKeptForLaterPart = 4;
 
-bool holds(const std::optional<GrantLimits>& limits, const std::string& device) {
-  return !limits || std::ranges::find(*limits, device, &GrantLimit::uuid) != limits->end();
+bool holds(const EndpointTerms& terms, const std::string& device) {
+  return !terms.limits || std::ranges::find(*terms.limits, device, &GrantLimit::uuid) != terms.limits->end();
 }
 
 }  // namespace
@@ -28,41 +28,43 @@ bool holds(const std::optional<GrantLimits>& limits, const std::string& device) 
 void Endpoints::set_kinds() {
   if (!relay_) return;
   for (const auto& [grant, endpoint] : endpoints_)
-    relay_->set_kind(grant, endpoint.limits ? render_limits(*endpoint.limits) : std::string());
+    relay_->set_kind(grant, render_terms({.limits = endpoint.terms.limits}));
 }
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
-Status Endpoints::keep_limits(const std::string& grant, const GrantLimits& limits) {
+Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
   const auto* const known = find(grant);
-  if (known != nullptr && known->limits == limits && known->unreadable.empty()) return {};
-  TRY_STATUS(files_.write_limits(grant, limits));
-  for (const auto& limit : limits) {
-    log::info("endpoint.limits", {{"pool", id_},
-                                  {"grant", grant},
-                                  {"uuid", limit.uuid},
-                                  {"memory_mib", limit.memory.in_mib()},
-                                  {"percent", limit.threads.value()}});
-  }
+  const auto before = known == nullptr ? EndpointTerms() : known->terms;
+  if (known != nullptr && before == terms) return {};
+  // A file that cannot be read admits no client until a request has the limits.
+  if (terms.limits || known == nullptr || known->unreadable.empty()) TRY_STATUS(files_.keep(grant, terms));
   Endpoint& endpoint = endpoint_of(grant);
-  endpoint.limits = limits;
-  endpoint.unreadable.clear();
-  endpoint.not_limited.clear();
+  endpoint.terms = terms;
+  if (terms.limits && terms.limits != before.limits) {
+    for (const auto& limit : *terms.limits) {
+      log::info("endpoint.limits", {{"pool", id_},
+                                    {"grant", grant},
+                                    {"uuid", limit.uuid},
+                                    {"memory_mib", limit.memory.in_mib()},
+                                    {"percent", limit.threads.value()}});
+    }
+    endpoint.unreadable.clear();
+    endpoint.not_limited.clear();
+  }
   context_.on_change();
   return {};
 }
 
-void Endpoints::recall_limits(const std::string& grant) {
-  auto limits = files_.limits(grant);
+void Endpoints::recall(const std::string& grant) {
+  auto terms = files_.read(grant);
   Endpoint& endpoint = endpoint_of(grant);
-  endpoint.any_pod = files_.any_pod(grant);
-  if (auto pod = files_.pod(grant); !pod.empty()) endpoint.pod = std::move(pod);
-  if (limits) {
-    endpoint.limits = *std::move(limits);
+  if (terms) {
+    endpoint.terms = *std::move(terms);
     return;
   }
-  endpoint.unreadable = endpoint.not_limited = to_string(limits.error());
+  endpoint.unreadable = endpoint.not_limited = to_string(terms.error());
   log::error("endpoint.limits_unreadable",
-             {{"pool", id_}, {"grant", grant}, {"why", limits.error()}, {"effect", "its clients are not let in"}});
+             {{"pool", id_}, {"grant", grant}, {"why", terms.error()}, {"effect", "its clients are not let in"}});
 }
 
 ProofTurn Endpoints::take_turn(std::function<void()> go) {
@@ -82,10 +84,11 @@ void Endpoints::prepare(const std::string& grant, const Relay::Prepared& done) {
   if (grant.empty()) return owner_.set_next_limits(std::nullopt, done);
   const Endpoint& endpoint = endpoints_[grant];
   if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
-  owner_.set_next_limits(endpoint.limits, [this, grant, done, alive = std::weak_ptr(alive_)](const Status& status) {
-    if (!alive.expired()) note_prepared(grant, status);
-    done(status);
-  });
+  owner_.set_next_limits(endpoint.terms.limits,
+                         [this, grant, done, alive = std::weak_ptr(alive_)](const Status& status) {
+                           if (!alive.expired()) note_prepared(grant, status);
+                           done(status);
+                         });
 }
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
@@ -93,7 +96,7 @@ void Endpoints::prepare(const std::string& grant, const Relay::Prepared& done) {
 std::string Endpoints::device_answer(const std::string& grant, const RelayQuestion& question) const {
   const auto* const endpoint = find(grant);
   if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
-  const auto& own = endpoint->limits;
+  const auto& own = endpoint->terms.limits;
   auto limits = owner_.limits_for(own);
   if (!limits) return {};
   if (own) {
@@ -174,7 +177,7 @@ std::size_t Endpoints::unknown_clients() const {
 std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoint) const {
   const std::size_t places = relay_->clients().places(grant);
   const auto devices = static_cast<std::size_t>(std::ranges::count_if(
-      devices_, [&endpoint](const std::string& device) { return holds(endpoint.limits, device); }));
+      devices_, [&endpoint](const std::string& device) { return holds(endpoint.terms, device); }));
   return devices <= 1 ? places : (places + devices - 1) / devices;
 }
 
@@ -183,7 +186,7 @@ std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
   if (devices_.size() <= 1) return taken + relay_->clients().places();
   taken += relay_->clients().places("");  // of former tenants
   for (const auto& [grant, endpoint] : endpoints_)
-    if (holds(endpoint.limits, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
+    if (holds(endpoint.terms, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
   return taken;
 }
 
@@ -191,7 +194,7 @@ std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
 std::size_t Endpoints::kept_on(const std::string& device, const std::string& grant) const {
   std::size_t kept = 0, open = 0;
   for (const auto& [other, endpoint] : endpoints_) {
-    if (devices_.size() > 1 && !holds(endpoint.limits, device)) continue;
+    if (devices_.size() > 1 && !holds(endpoint.terms, device)) continue;
     ++open;
     if (other == grant || !endpoint.admitting) continue;
     kept += promised_ - std::min(taken_by(other, endpoint), promised_);
@@ -208,7 +211,7 @@ std::string Endpoints::no_capacity(const std::string& grant) const {
   const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < promised_;
   const bool one = devices_.size() <= 1;
   for (const auto& device : devices_) {
-    if (!one && endpoint != nullptr && !holds(endpoint->limits, device)) continue;
+    if (!one && endpoint != nullptr && !holds(endpoint->terms, device)) continue;
     const std::string name = one ? "the GPU" : "GPU " + device;
     const std::size_t has = taken_on(device, within_promise);
     if (has >= most_clients_) return fmt::format("{} has its {} clients", name, most_clients_);

@@ -72,37 +72,29 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
                                    {"grant", grant},
                                    {"pod", in_use},
                                    {"why", "kubelet asks for the share again, and a container that has it runs"}});
-    Endpoint& kept = endpoint_of(grant);
-    let_any_pod(grant, kept);
-    stamp(kept);  // an order to remove the endpoint of the pod that has it must not reach the one that gets it
+    stamp(endpoint_of(grant));  // an order to remove the endpoint of the pod that has it must not reach the new one
   }
-  if (vacates && in_use.empty()) {
-    TRY_STATUS(vacate(grant));
-    if (!request.limits) {
-      TRY_STATUS(files_.remove(grant));
-    }
-  }
-  const auto* const before = find(grant);
-  const bool was_there = before != nullptr;
-  const auto limits_before = was_there ? before->limits : std::nullopt;
+  if (vacates && in_use.empty()) TRY_STATUS(vacate(grant));
   if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
-  if (request.limits) {
-    TRY_STATUS(keep_limits(grant, *request.limits));
+  const auto* const there = find(grant);
+  const auto before = there == nullptr ? std::nullopt : std::optional(there->terms);
+  auto terms = before.value_or(EndpointTerms());
+  if (request.limits) terms.limits = request.limits;
+  if (request.any_pod || !request.pod.empty() || !in_use.empty()) {
+    terms.any_pod = request.pod.empty();
+    terms.pod = request.pod;
   }
-  if (request.any_pod) let_any_pod(grant, endpoint_of(grant));
-  if (!request.pod.empty()) {
-    TRY_STATUS(let_pod(grant, endpoint_of(grant), request.pod));
-  }
+  TRY_STATUS(keep(grant, terms));
   const auto opened = listen(grant);
-  if (!opened) take_back(grant, was_there, limits_before);
+  if (!opened) take_back(grant, before);
   return opened;
 }
 
-void Endpoints::take_back(const std::string& grant, bool was_there, const std::optional<GrantLimits>& limits) {
-  const auto kept = limits ? files_.write_limits(grant, *limits) : files_.remove(grant);
+void Endpoints::take_back(const std::string& grant, const std::optional<EndpointTerms>& before) {
+  const auto kept = files_.keep(grant, before.value_or(EndpointTerms()));
   if (!kept) log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
-  if (was_there) {
-    endpoints_[grant].limits = limits;
+  if (before) {
+    endpoints_[grant].terms = *before;
   } else {
     endpoints_.erase(grant);
   }
@@ -129,29 +121,6 @@ std::string Endpoints::pod_with(const std::string& grant) const {
   return {};
 }
 
-void Endpoints::let_any_pod(const std::string& grant, Endpoint& endpoint) {
-  endpoint.pod.clear();
-  const bool was = std::exchange(endpoint.any_pod, true);
-  if (const auto kept = files_.set_pods(grant, true, {}); !kept)
-    log::warning(
-        "endpoint.any_pod_not_kept",
-        {{"pool", id_},
-         {"grant", grant},
-         {"why", kept.error()},
-         {"effect",
-          "after a restart of `tranche mps` the endpoint serves one pod until `tranche node` repeats the request"}});
-  if (!was) context_.on_change();
-}
-
-Status Endpoints::let_pod(const std::string& grant, Endpoint& endpoint, const std::string& uid) {
-  TRY_STATUS(files_.set_pods(grant, false, uid));
-  const bool same = endpoint.pod == uid && !endpoint.any_pod;
-  endpoint.pod = uid;
-  endpoint.any_pod = false;
-  if (!same) context_.on_change();
-  return {};
-}
-
 Status Endpoints::vacate(const std::string& grant) {
   auto clients = clients_of(grant);
   if (relay_) {
@@ -165,7 +134,6 @@ Status Endpoints::vacate(const std::string& grant) {
     if (client.grant == grant) client.grant.clear();
   endpoints_.erase(grant);
   pace_.forget(grant);
-  TRY_STATUS(files_.set_pods(grant, false, {}));
   TRY(const auto directory, os::Dir::open(context_.settings.paths.endpoints(id_)));
   return directory.remove_tree(grant);
 }
@@ -202,7 +170,7 @@ Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::u
   if (const auto* there = find(grant); made && there != nullptr && there->made != *made)
     return fail(Kind::kConflict, "the grant's endpoint has been replaced: it has a new tenant", grant);
   TRY_STATUS(vacate(grant));
-  TRY_STATUS(files_.remove(grant));
+  TRY_STATUS(files_.keep(grant, {}));
   log::info("endpoint.removed", {{"pool", id_}, {"grant", grant}});
   context_.on_change();
   return {};

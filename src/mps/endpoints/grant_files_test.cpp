@@ -27,31 +27,33 @@ class GrantFilesTest : public ::testing::Test {
 };
 
 TEST_F(GrantFilesTest, LimitsAreKeptWhereOnlyWeCanReadThem) {
-  EXPECT_EQ(*files_.limits(kGrant), std::nullopt);
-  ASSERT_TRUE(files_.write_limits(kGrant, kLimits));
-  EXPECT_EQ(**files_.limits(kGrant), kLimits);
+  EXPECT_EQ(*files_.read(kGrant), EndpointTerms());
+  const EndpointTerms terms{.limits = kLimits, .pod = "3f-2a"};
+  ASSERT_TRUE(files_.keep(kGrant, terms));
+  EXPECT_EQ(*files_.read(kGrant), terms);
   EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits"), 0700u);
   EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits/" + kGrant), 0600u);
   EXPECT_EQ(paths_.endpoints("gpu-1").find("/limits"), std::string::npos) << "a container sees its endpoint";
-  ASSERT_TRUE(files_.remove(kGrant));
-  EXPECT_EQ(*files_.limits(kGrant), std::nullopt);
-  EXPECT_TRUE(files_.remove(kGrant)) << "again";
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(files_.keep(kGrant, {}));
+    EXPECT_EQ(*files_.read(kGrant), EndpointTerms());
+  }
 }
 
 TEST_F(GrantFilesTest, LimitsThatCannotBeReadAreAnErrorAndNotNothing) {
-  ASSERT_TRUE(files_.write_limits(kGrant, kLimits));
-  const auto dir = os::Dir::open(paths_.pool("gpu-1") + "/limits");
-  ASSERT_TRUE(dir->write_atomically(kGrant, "GPU-3f2a"));
-  const auto read = files_.limits(kGrant);
-  ASSERT_FALSE(read);
-  EXPECT_THAT(to_string(read.error()), HasSubstr("the grant's limits cannot be read"));
-  ASSERT_TRUE(dir->write_atomically(kGrant, std::string(1 << 20, 'x')));
-  EXPECT_FALSE(files_.limits(kGrant));
+  const auto dir = os::Dir::create(paths_.pool("gpu-1") + "/limits");
+  for (const std::string& text : {std::string("GPU-3f2a"), std::string(R"({"limits":[]})"),
+                                  std::string(R"({"memory":1})"), std::string(1 << 20, 'x')}) {
+    ASSERT_TRUE(dir->write_atomically(kGrant, text));
+    const auto read = files_.read(kGrant);
+    ASSERT_FALSE(read);
+    EXPECT_THAT(to_string(read.error()), HasSubstr("the grant's limits cannot be read"));
+  }
 }
 
 TEST_F(GrantFilesTest, FilesOfNoEndpointAreSwept) {
-  ASSERT_TRUE(files_.write_limits(kGrant, kLimits));
-  ASSERT_TRUE(files_.write_limits("8899aabbccddeeff", kLimits));
+  for (const auto& grant : {kGrant, std::string("8899aabbccddeeff")})
+    ASSERT_TRUE(files_.keep(grant, {.limits = kLimits}));
   ASSERT_TRUE(files_.sweep({kGrant}));
   EXPECT_THAT(os::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kGrant));
   EXPECT_TRUE(GrantFiles(paths_, "gpu-2").sweep({})) << "no such pool";

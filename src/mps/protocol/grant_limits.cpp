@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.h"
 
@@ -27,15 +26,6 @@ Status check_one(const GrantLimit& limit) {
   return {};
 }
 
-Result<GrantLimit> parse_line(std::string_view line) {
-  const auto words = split(line, ' ');
-  const auto memory = words.size() == 3 ? parse_unsigned(words[1]) : std::nullopt;
-  const auto threads = memory ? parse_unsigned(words[2]) : std::nullopt;
-  if (!threads || *memory > kMostMib || *threads > std::numeric_limits<std::uint32_t>::max())
-    return wrong("the line " + in_quotes(line) + " is not a UUID, MiB and hundredths of a percent");
-  return GrantLimit{std::string(words[0]), mib(*memory), Percent{static_cast<std::uint32_t>(*threads)}};
-}
-
 }  // namespace
 
 bool is_device_name(std::string_view name) {
@@ -55,25 +45,6 @@ Status check_limits(const GrantLimits& limits) {
       return wrong("the device " + limit.uuid + " is named twice");
   }
   return {};
-}
-
-std::string render_limits(const GrantLimits& limits) {
-  std::string text;
-  for (const auto& limit : limits)
-    text += fmt::format("{} {} {}\n", limit.uuid, limit.memory.in_mib(), limit.threads.hundredths);
-  return text;
-}
-
-Result<GrantLimits> parse_limits(std::string_view text) {
-  if (!text.ends_with('\n')) return wrong("the text must end with a line's end");
-  GrantLimits limits;
-  for (const auto line : lines_of(text)) {
-    if (limits.size() == kMostGrantDevices) return wrong(fmt::format("at most {} devices", kMostGrantDevices));
-    TRY(auto limit, parse_line(line));
-    limits.push_back(std::move(limit));
-  }
-  TRY_STATUS(check_limits(limits));
-  return limits;
 }
 
 }  // namespace tranche::mps

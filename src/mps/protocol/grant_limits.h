@@ -1,10 +1,6 @@
 #pragma once
 // The limits of a grant on each of its devices, as the node agent sends them with openEndpoint and as they are stored
-// beside the endpoint. Tenants cannot read or write them.
-//
-// The file `pools/<pool>/limits/<grant>`: one device a line, "<UUID> <memory MiB> <threads, hundredths of a percent>",
-// 0 = not limited. Any other text is an error that names the line: a grant whose limits cannot be read admits no
-// clients. Pure; fuzzed: parse ∘ render is the identity.
+// beside the endpoint (requests.h). Tenants cannot read or write them. Pure.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +29,5 @@ bool is_device_name(std::string_view name);
 // kInvalid: no device, too many, a duplicate, a name that is not a GPU UUID, more than 100 percent, or more memory than
 // exists.
 Status check_limits(const GrantLimits& limits);
-
-std::string render_limits(const GrantLimits& limits);
-Result<GrantLimits> parse_limits(std::string_view text);
 
 }  // namespace tranche::mps

@@ -38,6 +38,12 @@ void describe(Fields& fields, OpenEndpointRequest& open) {
   fields.pod("pod", open.pod);
 }
 template <class Fields>
+void describe(Fields& fields, EndpointTerms& terms) {
+  fields.limits("limits", terms.limits);
+  fields.flag("anyPod", terms.any_pod);
+  fields.pod("pod", terms.pod);
+}
+template <class Fields>
 void describe(Fields& fields, RemoveEndpointRequest& remove) {
   describe(fields, remove.endpoint);
   fields.number("made", remove.made);
@@ -63,7 +69,7 @@ void describe(Fields& fields, GrantLimit& limit) {
 
 class Writer {
  public:
-  nlohmann::ordered_json json;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
 
   void text(const char* key, const std::string& value) { json[key] = value; }
   void pool(const char* key, const std::string& value) { json[key] = value; }
@@ -257,6 +263,24 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
   if (open != nullptr && open->any_pod && !open->pod.empty())
     return malformed("the fields \"pod\" and \"anyPod\" exclude each other");
   return request;
+}
+
+std::string render_terms(const EndpointTerms& terms) {
+  Writer writer;
+  auto copy = terms;
+  describe(writer, copy);
+  return json_in_ascii(writer.json) + '\n';
+}
+
+Result<EndpointTerms> parse_terms(std::string_view line) {
+  constexpr const char* kWhere = "what is kept of an endpoint";
+  const auto document = json_of(line);
+  if (!document.is_object()) return fail(Kind::kInvalid, "it is not a JSON object", kWhere);
+  EndpointTerms terms;
+  Reader reader(document, "file");
+  describe(reader, terms);
+  if (const auto read = reader.done(); !read) return fail(Kind::kInvalid, read.error().what, kWhere);
+  return terms;
 }
 
 std::string render_other_holders(const std::set<std::string>& devices) {

@@ -32,6 +32,17 @@ struct OpenEndpointRequest {
   bool any_pod = false;                    // several pods may connect through it: those of one claim
   std::string pod = {};                    // UID of the only pod that may connect; "": that of the first client
 };
+// What these requests set at an endpoint, as `tranche mps` keeps it for its next start: one line of JSON with the
+// fields of the request. parse ∘ render is the identity.
+struct EndpointTerms {
+  std::optional<GrantLimits> limits = {};  // absent: the pool's own
+  bool any_pod = false;
+  std::string pod = {};  // "": no client has connected, or it is not known
+  friend bool operator==(const EndpointTerms&, const EndpointTerms&) = default;
+};
+std::string render_terms(const EndpointTerms& terms);
+Result<EndpointTerms> parse_terms(std::string_view line);
+
 struct RemoveEndpointRequest {
   EndpointName endpoint;
   std::optional<std::uint64_t> made = {};  // as in the status document: only this endpoint, not its successor
