@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <filesystem>
 
 #include "base/text.h"
+#include "gpu/inventory/platform.h"
 #include "os/files/files.h"
 
 namespace tranche::mps {
@@ -162,13 +162,12 @@ Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const Daemon
 
 namespace {
 
-constexpr std::array kFolders{"/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64",
-                              "/usr/local/nvidia/lib64"};
-
 // Name → path; of two files with the same name, the first folder's counts.
 std::map<std::string, std::string> libraries_below(const std::string& root) {
   std::map<std::string, std::string> found;
-  for (const char* folder : kFolders) {
+  std::vector<std::string> folders(inventory::kLibraryFolders.begin(), inventory::kLibraryFolders.end());
+  folders.emplace_back("/usr/local/nvidia/lib64");
+  for (const auto& folder : folders) {
     std::error_code error;
     std::filesystem::directory_iterator entries(root + folder, error);
     for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {

@@ -60,7 +60,7 @@ class PoolProof : public PoolTest {
 
 // Promise: mps/proof/proof: A real CUDA start comes before `serving`.
 TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
-  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
+  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   open_pool();
   pool_->want(kLimits);
   std::vector<std::string> words;
@@ -77,7 +77,7 @@ TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
 
 // Promise: mps/proof/proof: Without a CUDA library the proof is `unknown` and the pool serves.
 TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
-  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
+  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   auto s = settings();
   s.binary.env["LD_LIBRARY_PATH"] = scratch_ / "nothing";
   auto pool = PoolDaemon::open(
@@ -180,7 +180,7 @@ TEST_F(PoolProof, IsNoClientOfItsOwnWhenItHangsAfterItHasAttached) {
 // blocks the daemon.
 TEST_F(PoolProof, OfAServerThatAClientBrokeOffWithEndsTheServerAndThePoolDoesNotFlap) {
   proof_.deadline = 8s;  // a start takes 0.1 s, on a busy machine with a sanitizer 2 s
-  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
+  program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   fast_.ping_every = 20ms;
   // So that a question ends just after a start, before the daemon can answer it.
   fast_.ping_deadline = fast_.question_deadline = proof_.deadline / 3;

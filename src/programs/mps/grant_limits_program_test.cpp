@@ -312,7 +312,7 @@ TEST_F(GrantsOfAPool, AClientThatWasBeingEndedWhenTrancheMpsWasKilledIsEndedByIt
 // The proof is a CUDA start without an endpoint: it gets the pool's own limits, and delays clients only briefly.
 // Promise: mps/limits/limits: A proof runs with the pool's own limits.
 TEST_F(GrantsOfAPool, AProofHasThePoolsOwnLimitsAndGrantsKeepTheirs) {
-  options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
+  options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;
   options_.proof.settle = 10ms;
   options_.proof.doubt_every = 100ms;

@@ -143,7 +143,7 @@ TEST_F(MpsProgramTest, EndsWithStatusTwoForAConfigurationThatCannotBeUsed) {
 }
 
 TEST_F(MpsProgramTest, ProvesEveryPoolByACudaStartAndAgainAfterAnAdoption) {
-  options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/src/mps/tranche_probe_alone"};
+  options_.proof_program = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   options_.environment["LD_LIBRARY_PATH"] = standins_;
   const auto proven = [](const json& status) {
     return all_serving(status, 2) && std::ranges::all_of(status["pools"], [](const json& pool) {

@@ -1,4 +1,4 @@
-// `tranche probe` alone, for the tests of this folder: the whole program would link gRPC.
+// `tranche probe` alone, for the tests of mps/proof: the whole program would link gRPC.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
