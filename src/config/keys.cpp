@@ -130,8 +130,13 @@ void add_flags(Rows& rows) {
            {"device-discovery-strategy"}, {"DEVICE_DISCOVERY_STRATEGY"}, {kPlugin, kDiscovery}),
        key("flags.namedResources", kText, kUnused, "", "[]", "key of a fork; use names in an entry instead"),
        key("flags.mpsMemoryLimiting", kText, kUnused, "", "true",
-           "key of a fork; memory is limited unless memory is open"),
-       section("flags.plugin", "Settings of the device plugin", KeyCase::kAny),
+           "key of a fork; memory is limited unless memory is open")});
+}
+
+void add_program_flags(Rows& rows) {
+  rows.insert(
+      rows.end(),
+      {section("flags.plugin", "Settings of the device plugin", KeyCase::kAny),
        flag<FIELD(config.flags.plugin.pass_device_specs)>("flags.plugin.passDeviceSpecs",
                                                           "also return device nodes to kubelet", {"pass-device-specs"},
                                                           {"PASS_DEVICE_SPECS"}),
@@ -326,6 +331,7 @@ Rows make_rows() {
   Rows rows{section("", "The file", KeyCase::kAny),
             of_words(key("version", kWord, kNvidia, "v1", "v1", "schema version"), {"v1"})};
   add_flags(rows);
+  add_program_flags(rows);
   rows.push_back(section("sharing", "How GPUs are shared", KeyCase::kAny));
   rows.push_back(key("sharing.perDevice", kSwitch, kOurs, "false", "true",
                      "use devices and rename of each entry, and timeSlicing and mps side by side",

@@ -133,16 +133,17 @@ class NodeProgram {
   os::Timer claims_changed_{loop_};
   MonoTime claims_changed_since_{};
   os::Timer dra_retry_{loop_};
-  kubelet::LoopSignal looked_;  // GPU figures were read
-  kubelet::LoopSignal answered_;
-  NodeAnswers answers_;
+  kubelet::LoopSignal looked_{loop_, [this] { on_looked(); }};  // GPU figures were read
+  // The log may be late, the next answer must not be.
+  kubelet::LoopSignal answered_{loop_, [this] { on_answered(); }, std::chrono::milliseconds(50)};
+  NodeAnswers answers_{box_, mps_root_here_, [this] { answered_.raise(); }};
   Holdings holdings_;
-  cdi::DeviceNodes nodes_;
+  cdi::DeviceNodes nodes_{loop_, [this] { step({.plan = true}); }};
   kube::Cluster cluster_;
   labels::LabelController labels_;
   DraSlices dra_slices_;
   cdi::CdiSpecs cdi_;
-  mps::MpsClient mps_;
+  mps::MpsClient mps_{loop_, mps_root_here_};
   gpu::NvmlThread nvml_;  // stopped while a GPU is reset
   Tenants tenants_;
   ClaimsLock claims_lock_;  // whether the claims are this agent's

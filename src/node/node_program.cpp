@@ -16,10 +16,6 @@
 namespace tranche::node {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr Duration kAnsweredWait = 50ms;  // the log may be late, the next answer must not be
-
 config::ConfigPlaces config_places(const NodeOptions& options) {
   config::ConfigPlaces places = options.config;
   places.node_name = options.node_name;
@@ -60,12 +56,7 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       link_(link),
       config_(config),
       mps_root_here_(options.mps_root_here.empty() ? host_mps_root(config.view().config) : options.mps_root_here),
-      looked_(loop, [this] { on_looked(); }),
-      answered_(
-          loop, [this] { on_answered(); }, kAnsweredWait),
-      answers_(box_, mps_root_here_, [this] { answered_.raise(); }),
       holdings_(loop, worker, options.pod_resources_socket, [this](auto listed) { on_holdings(std::move(listed)); }),
-      nodes_(loop, [this] { step({.plan = true}); }),
       cluster_(
           loop, link, options.node_name, options.startup_taint,
           [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { step(); }),
@@ -77,7 +68,6 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       dra_slices_(loop, link, options.node_name, [this] { step(); }),
       cdi_(loop, worker, {.cdi_root = options.cdi_root, .driver_root_here = options.driver_root_here},
            [this] { step(); }),
-      mps_(loop, mps_root_here_),
       nvml_(loop, {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
                    .on_event = [this](const auto& event) { on_gpu_event(event); },
                    .on_use = [this](const auto& use) { on_use(use); },
