@@ -7,7 +7,7 @@
 
 #include "base/enum_names.h"
 #include "base/problem.h"
-#include "config/settings.h"
+#include "config/keys.h"
 
 namespace tranche::cdi {
 

@@ -1,5 +1,5 @@
 #pragma once
-// Command-line options from the table of settings (config/settings.h), so that spellings and help have one source, and
+// Command-line options from the table of settings (config/keys.h), so that spellings and help have one source, and
 // those that several of our commands have.
 #include <functional>
 #include <string>

@@ -11,7 +11,6 @@
 #include "config/keys.h"
 #include "config/model.h"
 #include "config/parse/sections.h"
-#include "config/settings.h"
 
 namespace tranche::config {
 

@@ -1,7 +1,8 @@
 #pragma once
 // All keys of a configuration file: those that the parser knows (config/document/fields.h reads a mapping's keys from
-// here), that docs/reference/configuration.md lists, and that the JSON Schema allows. A key that
-// is not here is unknown to all three. Pure.
+// here), that docs/reference/configuration.md lists, and that the JSON Schema allows. A key that is not here is unknown
+// to all three. With the flags and variables of the programs that Tranche replaces: those of the keys, and a few
+// without a key. cli/ builds its options from them, resolve() applies them. Pure.
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -9,6 +10,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "config/model.h"
 
 namespace tranche::config {
 
@@ -59,7 +62,19 @@ enum class Origin {
 enum class Program { kDevicePlugin, kFeatureDiscovery, kMpsControlDaemon };
 
 class Value;
-struct Target;
+
+// Settings of the device plugin without a key in the file.
+struct PluginRun {
+  std::string kubelet_socket = "/var/lib/kubelet/device-plugins/kubelet.sock";  // "" = do not register
+  std::vector<std::string> cdi_feature_flags;
+  std::vector<std::string> cdi_disable_hooks;
+  friend bool operator==(const PluginRun&, const PluginRun&) = default;
+};
+
+struct Target {
+  Config config;
+  PluginRun run;
+};
 
 struct Key {
   std::string path;  // "sharing.mps.resources[].name"; "" is the file itself
@@ -90,7 +105,13 @@ struct Key {
   }
 };
 
-std::span<const Key> keys();  // a section comes before its keys
+std::span<const Key> keys();              // a section comes before its keys
+std::span<const Key> keyless_settings();  // without a key in the file: their paths have no dot
+// What a program's command line has: rows of both, with the variables that this program reads, in their order.
+std::span<const Key> settings_of(Program program);
+std::string help_of(const Key& setting);
+
+inline constexpr std::string_view kConfigFile = "configFile";  // path of the setting that names the file itself
 
 // The names of the rows directly below a mapping, by its path with or without list indices.
 std::vector<std::string_view> names_below(std::string_view path);

@@ -8,7 +8,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "config/keys.h"
-#include "config/settings.h"
 
 namespace tranche::config {
 namespace {

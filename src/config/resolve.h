@@ -10,8 +10,8 @@
 
 #include "base/enum_names.h"
 #include "base/problem.h"
+#include "config/keys.h"
 #include "config/parse/parse.h"
-#include "config/settings.h"
 
 namespace tranche::config {
 

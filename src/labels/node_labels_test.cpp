@@ -1,4 +1,4 @@
-#include "labels/node_labels.h"
+#include "labels/outputs.h"
 
 #include <gmock/gmock.h>
 

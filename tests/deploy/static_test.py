@@ -224,12 +224,12 @@ class ThePolicies(unittest.TestCase):
 
     def test_know_the_labels_conditions_and_the_annotation_that_the_agent_writes(self):
         policy = text_of(f"{SOURCE}/deploy/admission/own-node.yaml")
-        others = re.search(r"kOthers\{(.*?)\};", text_of(f"{SOURCE}/src/labels/node_labels.cpp"), re.DOTALL).group(1)
+        others = re.search(r"kOthers\{(.*?)\};", text_of(f"{SOURCE}/src/labels/outputs.cpp"), re.DOTALL).group(1)
         listed = re.search(r"\[('nvidia.com/gpu.deploy.'.*?)\]", policy, re.DOTALL).group(1)
         self.assertEqual(sorted(re.findall(r"'(.*?)'", listed)), sorted(re.findall(r'"(.*?)"', others)))
         conditions = re.findall(r'string_view k\w+Condition = "(.*?)"', text_of(f"{SOURCE}/src/kube/node_condition.h"))
         self.assertEqual(sorted(re.findall(r"'(Tranche\w+)'", policy)), sorted(conditions))
-        annotation = re.search(r'kOwnedAnnotation = "(.*?)"', text_of(f"{SOURCE}/src/labels/node_labels.h")).group(1)
+        annotation = re.search(r'kOwnedAnnotation = "(.*?)"', text_of(f"{SOURCE}/src/labels/outputs.h")).group(1)
         self.assertIn(f"k != '{annotation}'", policy)
         state = re.search(r'kMigStateLabel = "(.*?)"', text_of(f"{SOURCE}/src/mig/live/mig_options.h")).group(1)
         self.assertIn(f"k != '{state}'", policy)

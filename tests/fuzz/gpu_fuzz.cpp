@@ -13,7 +13,6 @@
 #include "gpu/inventory/mig_minors.h"
 #include "gpu/mig/mig_models.h"
 #include "labels/label.h"
-#include "labels/node_labels.h"
 #include "labels/outputs.h"
 #include "labels/pci.h"
 #include "mig/configuration.h"

@@ -6,10 +6,9 @@
 
 #include "base/text.h"
 #include "config/keys.h"
-#include "config/settings.h"
 #include "golden/golden.h"
 #include "gpu/health/cause.h"
-#include "gpu/health/xids.h"
+#include "gpu/health/healthchecks.h"
 #include "labels/label.h"
 #include "make.h"
 #include "plan/make_plan.h"

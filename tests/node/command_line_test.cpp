@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text.h"
-#include "config/settings.h"
+#include "config/keys.h"
 #include "node/bed.h"
 
 namespace tranche::e2e {

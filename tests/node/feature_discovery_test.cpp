@@ -1,7 +1,7 @@
 // gpu-feature-discovery: the real program on a simulated node.
 #include <csignal>
 
-#include "config/settings.h"
+#include "config/keys.h"
 #include "node/label_bed.h"
 
 namespace tranche::e2e {

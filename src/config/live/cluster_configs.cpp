@@ -1,7 +1,10 @@
 #include "config/live/cluster_configs.h"
 
+#include <sys/stat.h>
+
 #include "base/text.h"
 #include "kube/object.h"
+#include "os/files/files.h"
 
 namespace tranche::config {
 namespace {
@@ -12,6 +15,19 @@ constexpr const char* kNoWayYet = "the way to the API server is being found";
 std::optional<std::string> why_unknown(const std::optional<std::string>& off, const kube::WatchObject* watch) {
   if (off) return off;
   return watch == nullptr ? kNoWayYet : watch->unknown_because();
+}
+
+constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of a mounted volume
+
+bool is_folder(const os::Dir& dir, const std::string& name) {
+  struct stat about{};
+  return ::fstatat(dir.fd(), name.c_str(), &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
+// An open directory stays at the same version when kubelet replaces the link.
+Result<os::Dir> version_of(const std::string& path) {
+  if (auto mounted = os::Dir::open(path + "/" + kMounted)) return mounted;
+  return os::Dir::open(path);
 }
 
 }  // namespace
@@ -89,6 +105,31 @@ NamedConfigs ClusterConfigs::configs() const {
   none.why = map_is_there_ ? why_unknown(off_, map_watch_.get()).value_or("it is being read") : "it is not there";
   none.pending = map_is_there_ && !off_;
   return none;
+}
+
+NamedConfigs read_config_dir(const std::string& path) {
+  NamedConfigs found{.where = path};
+  const auto dir = version_of(path);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) {
+    found.why = to_string(names.error());
+    return found;
+  }
+  for (const auto& name : *names) {
+    if (name.starts_with("..") || is_folder(*dir, name)) continue;
+    found.texts.emplace(name, dir->read(name));
+    found.sources.emplace(name, path + "/" + name);
+  }
+  return found;
+}
+
+NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data) {
+  NamedConfigs found{.where = "ConfigMap " + name};
+  for (const auto& [key, text] : data) {
+    found.texts.emplace(key, text);
+    found.sources.emplace(key, found.where + "[" + key + "]");
+  }
+  return found;
 }
 
 }  // namespace tranche::config

@@ -3,17 +3,24 @@
 // configurations are not mounted, the ConfigMap with them. Each is watched (kube/client/list_watch.h); known values
 // are kept while the server is unreachable. Loop thread only.
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "config/choose.h"
-#include "config/live/named_configs.h"
 #include "kube/client/kube_link.h"
 #include "kube/client/list_watch.h"
 
 namespace tranche::config {
+
+// The files of `dir` whose names do not begin with "..", the same as in NVIDIA's config manager. From a mounted
+// ConfigMap, all are of the same version, even while kubelet replaces it.
+NamedConfigs read_config_dir(const std::string& dir);
+
+// The keys of a ConfigMap; `name` is "namespace/name".
+NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data);
 
 struct ClusterConfigsAsked {
   std::string node_name;

@@ -16,7 +16,6 @@
 
 #include "config/choose.h"
 #include "config/live/cluster_configs.h"
-#include "config/live/named_configs.h"
 #include "config/resolve.h"
 #include "kube/client/kube_link.h"
 #include "os/files/watch.h"

@@ -1,4 +1,4 @@
-#include "config/live/named_configs.h"
+#include "config/live/cluster_configs.h"
 
 #include <gmock/gmock.h>
 

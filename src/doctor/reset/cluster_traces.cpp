@@ -12,7 +12,7 @@
 #include "kube/client/find_access.h"
 #include "kube/node_condition.h"
 #include "kube/url.h"
-#include "labels/node_labels.h"
+#include "labels/outputs.h"
 
 namespace tranche::doctor {
 namespace {

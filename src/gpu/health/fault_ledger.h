@@ -21,7 +21,7 @@
 
 #include "base/time.h"
 #include "gpu/health/cause.h"
-#include "gpu/health/xids.h"
+#include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::health {

@@ -1,10 +1,20 @@
 #include "gpu/health/healthchecks.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
 namespace tranche::health {
+namespace {
+
+// From data/xids.yaml (src/gpu/CMakeLists.txt): sorted, without overlap.
+constexpr std::array kTable{
+#include "xid_rules.inc"
+};
+
+}  // namespace
+
 XidChoice parse_xid_choice(std::string_view text, std::string_view variable, std::vector<Problem>& problems) {
   XidChoice choice;
   std::string folded(text);
@@ -48,6 +58,20 @@ XidClass class_of(const HealthChecks& checks, std::uint64_t xid) {
     return own == XidClass::kReset ? XidClass::kReset : XidClass::kDrain;
   if (checks.disabled.all || checks.disabled.xids.contains(xid)) return XidClass::kIgnore;
   return own;
+}
+
+std::span<const XidRule> xid_rules() {
+  return kTable;
+}
+
+const XidRule* find_xid(std::uint64_t xid) {
+  const auto it = std::ranges::find_if(kTable, [&](const XidRule& rule) { return rule.from <= xid && xid <= rule.to; });
+  return it == kTable.end() ? nullptr : it;
+}
+
+XidClass class_of_xid(std::uint64_t xid) {
+  const XidRule* rule = find_xid(xid);
+  return rule == nullptr ? XidClass::kDrain : rule->cls;
 }
 
 }  // namespace tranche::health

@@ -1,18 +1,39 @@
 #pragma once
-// The two variables of NVIDIA's device plugin that change which XIDs count: DP_DISABLE_HEALTHCHECKS and
+// What each XID error of NVIDIA's driver means for a GPU's slots (data/xids.yaml compiled in, which lists the sources),
+// and the two variables of NVIDIA's device plugin that change which XIDs count: DP_DISABLE_HEALTHCHECKS and
 // DP_ENABLE_HEALTHCHECKS. Each is a comma-separated list of XID numbers, in any case and with blanks; `all` or `xids`
 // (and, as in NVIDIA's plugin, the number 0) anywhere in it mean every XID. For each number, enabling overrides
-// disabling; disabling all and enabling some watches only those. The catalogue itself is xids.h. Pure; fuzzed.
+// disabling; disabling all and enabling some watches only those. Pure; fuzzed.
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
-#include "gpu/health/xids.h"
 
 namespace tranche::health {
+
+enum class XidClass {
+  kIgnore,       // a notice
+  kApplication,  // the process that caused it dies, the GPU is fine
+  kDrain,        // no new work until the GPU has been quiet, answers, and no action is pending
+  kReset,        // the GPU needs a reset: the fault does not end by waiting
+};
+ENUM_NAMES(XidClass::kReset, "ignore", "application", "drain", "reset")
+
+struct XidRule {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;  // inclusive
+  XidClass cls = XidClass::kDrain;
+  std::string_view meaning;
+};
+
+std::span<const XidRule> xid_rules();        // by number
+const XidRule* find_xid(std::uint64_t xid);  // nullptr: not in the catalogue
+XidClass class_of_xid(std::uint64_t xid);    // kDrain if it is not in the catalogue
 
 inline constexpr std::string_view kDisableVariable = "DP_DISABLE_HEALTHCHECKS";
 inline constexpr std::string_view kEnableVariable = "DP_ENABLE_HEALTHCHECKS";

@@ -1,4 +1,4 @@
-#include "gpu/health/xids.h"
+#include "gpu/health/healthchecks.h"
 
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>

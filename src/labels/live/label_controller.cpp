@@ -6,7 +6,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "labels/machine/features.h"
-#include "labels/node_labels.h"
+#include "labels/outputs.h"
 #include "os/log/log.h"
 
 namespace tranche::labels {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "kube/api_status.h"
 #include "kube/url.h"
-#include "labels/node_labels.h"
+#include "labels/outputs.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 
