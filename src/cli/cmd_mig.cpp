@@ -4,10 +4,8 @@
 
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
-#include "cli/usage.h"
 #include "gpu/mig/mig_models.h"
 #include "mig/mig_output.h"
 

@@ -13,7 +13,6 @@
 #include "base/terminal_text.h"
 #include "cli/commands.h"
 #include "cli/setting_options.h"
-#include "cli/usage.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "config/report.h"

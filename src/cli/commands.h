@@ -4,12 +4,15 @@
 // offered, a pod cannot be scheduled, or two configurations differ.
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "base/problem.h"
 #include "config/resolve.h"
 
 namespace CLI {
 class App;
-}
+class ParseError;
+}  // namespace CLI
 
 namespace tranche::cli {
 
@@ -46,5 +49,12 @@ void add_node(CLI::App& app, Process& process);
 void add_mps(CLI::App& app, Process& process);
 
 std::string version_text();  // of `tranche version`
+
+// The end of a command line that is not executed: help and version, or a sentence on the error with the nearest flag or
+// command. Prints, and returns the exit status: 0 for help and version, `usage_status` for everything else.
+int leave(CLI::App& app, const CLI::ParseError& error, int usage_status);
+
+// One line each, on standard error; whether one of them is an error.
+bool print_problems(const std::vector<Problem>& problems);
 
 }  // namespace tranche::cli

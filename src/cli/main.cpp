@@ -9,7 +9,6 @@
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
-#include "cli/usage.h"
 #include "os/terminal/terminal.h"
 
 extern char** environ;

@@ -12,7 +12,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "cli/usage.h"
 #include "mig/driver/apply.h"
 #include "os/files/files.h"
 #include "os/socket/status_socket.h"

@@ -5,7 +5,6 @@
 
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
-#include "cli/usage.h"
 #include "programs/mig_manager/mig_manager_program.h"
 
 namespace tranche::cli {

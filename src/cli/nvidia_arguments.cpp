@@ -6,9 +6,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "cli/commands.h"
 #include "cli/go_arguments.h"
-#include "cli/usage.h"
 
 namespace tranche::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/usage.h"
+#include "cli/commands.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,12 @@
 #include "cdi/live/device_nodes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
 
 #include "os/files/root_view.h"
-#include "plan/imex.h"
 
 namespace tranche::cdi {
 namespace {
@@ -27,6 +28,13 @@ std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
 bool is_character_device(const std::string& root, std::string_view path) {
   const auto mode = mode_of(root, path);
   return mode && S_ISCHR(*mode);
+}
+
+std::vector<int> missing(const config::Imex& imex, const std::vector<int>& existing) {
+  std::vector<int> channels;
+  for (const int channel : imex.channel_ids)
+    if (std::ranges::find(existing, channel) == existing.end()) channels.push_back(channel);
+  return channels;
 }
 
 }  // namespace
@@ -62,8 +70,8 @@ void DeviceNodes::look(const config::Imex& imex, inventory::Platform platform, c
   // WSL and Tegra have none of these.
   control_ = platform == inventory::Platform::kNvml ? existing_nodes(kControlNodes) : std::vector<std::string>{};
   channels_ = existing_imex_channels(imex.channel_ids, driver_root);
-  problems_ = plan::imex_problems(imex, channels_);
-  block_ = plan::imex_block(imex, channels_);
+  problems_ = imex_problems(imex, channels_);
+  block_ = imex_block(imex, channels_);
   if (imex != imex_ || driver_root != driver_root_ || problems_.empty()) wait_ = kFirstWait;
   imex_ = imex;
   driver_root_ = driver_root;
@@ -75,6 +83,36 @@ void DeviceNodes::look_again() {
   wait_ = std::min(wait_ * 2, kMostWait);
   if (existing_imex_channels(imex_.channel_ids, driver_root_) != channels_) return on_change_();
   timer_.start(wait_, [this] { look_again(); });
+}
+
+std::vector<Problem> imex_problems(const config::Imex& imex, const std::vector<int>& existing) {
+  std::vector<Problem> problems;
+  for (const int channel : missing(imex, existing)) {
+    const std::string is_not_there =
+        fmt::format("channel {}, whose device node {} is not on this node", channel, imex_channel_path(channel));
+    const std::string remedy =
+        "create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or ";
+    if (imex.required)
+      problems.push_back({Severity::kError,
+                          {},
+                          "imex.required",
+                          "is true for " + is_not_there + "; no device is handed out until it is there",
+                          remedy + "write required: false"});
+    else
+      problems.push_back({Severity::kWarning,
+                          {},
+                          "imex.channelIDs",
+                          "names " + is_not_there + "; it is left out of answers",
+                          remedy + "take it out of the list"});
+  }
+  return problems;
+}
+
+std::string imex_block(const config::Imex& imex, const std::vector<int>& existing) {
+  const auto channels = missing(imex, existing);
+  if (!imex.required || channels.empty()) return {};
+  return fmt::format("IMEX channel {} is required, and its device node {} is not there", channels.front(),
+                     imex_channel_path(channels.front()));
 }
 
 }  // namespace tranche::cdi

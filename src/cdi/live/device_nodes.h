@@ -28,6 +28,13 @@ std::string imex_channel_path(int channel);  // "/dev/nvidia-caps-imex-channels/
 std::vector<int> existing_imex_channels(std::span<const int> channels, const std::string& driver_root,
                                         const std::string& system_root = "/");
 
+// `existing`: those of imex.channel_ids whose device node exists. Errors if the channels are required, else warnings:
+// missing channels are omitted from responses.
+std::vector<Problem> imex_problems(const config::Imex& imex, const std::vector<int>& existing);
+
+// Why no device may be allocated, in one sentence; "" if no required channel is missing.
+std::string imex_block(const config::Imex& imex, const std::vector<int>& existing);
+
 class DeviceNodes {
  public:
   // on_change: runs on the loop after a missing channel has appeared; the caller must call look() then.

@@ -1,8 +1,8 @@
-#include "gpu/driver/telemetry.h"
-
 #include <array>
 #include <cmath>
 #include <memory>
+
+#include "gpu/driver/session.h"
 
 namespace tranche::gpu::nvml {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/driver/driver.h"
-#include "gpu/driver/telemetry.h"
+#include "gpu/driver/session.h"
 #include "gpu/driver/watcher_fixture.h"
 #include "os/clock/clock.h"
 

@@ -1,8 +1,8 @@
-#include "plan/imex.h"
+#include "cdi/live/device_nodes.h"
 
 #include <gmock/gmock.h>
 
-namespace tranche::plan {
+namespace tranche::cdi {
 namespace imex_test {
 
 using ::testing::HasSubstr;
@@ -37,4 +37,4 @@ TEST(Imex, AMissingChannelThatIsRequiredHoldsEverythingBack) {
 }
 
 }  // namespace imex_test
-}  // namespace tranche::plan
+}  // namespace tranche::cdi
