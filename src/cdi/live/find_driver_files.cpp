@@ -1,12 +1,299 @@
 #include "cdi/live/find_driver_files.h"
 
-#include <algorithm>
+#include <sys/utsname.h>
 
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/text.h"
+#include "cdi/csv.h"
 #include "cdi/live/device_nodes.h"
-#include "cdi/live/finder.h"
+#include "gpu/inventory/platform.h"
+#include "os/files/files.h"
+#include "os/files/root_view.h"
 
 namespace tranche::cdi {
 namespace {
+
+// All paths in a root that match `patterns` and pass `is`, with their real paths.
+template <class Test>
+std::vector<Found> find_all(const os::RootView& root, const std::vector<std::string>& patterns, Test is) {
+  std::vector<Found> found;
+  for (const std::string& pattern : patterns) {
+    for (const std::string& path : root.matching(pattern)) {
+      const auto place = root.look(path);
+      if (place && is(*place)) found.push_back({path, place->path});
+    }
+  }
+  return found;
+}
+
+// The first of the folders that has it, as in a shell.
+void find_first(const os::RootView& root, const auto& folders, const std::string& name, auto is,
+                std::vector<Found>& found) {
+  for (const std::string folder : folders)
+    if (const auto place = root.look(folder + name); place && is(*place))
+      return void(found.push_back({folder + name, place->path}));
+}
+
+std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
+  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_file(); });
+}
+
+std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
+  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_char_device(); });
+}
+
+// After inventory::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
+// folder) put the driver. The loader's own folders come after those.
+constexpr std::array kMoreFolders{"/usr/lib/x86_64-linux-gnu/nvidia/current",
+                                  "/usr/lib/aarch64-linux-gnu/nvidia/current",
+                                  "/usr/lib64/nvidia",
+                                  "/usr/lib",
+                                  "/run/opengl-driver/lib",
+                                  "/usr/local/nvidia/lib64"};
+constexpr std::array kConfigFolders{"/etc", "/usr/local/share", "/usr/share", "/usr/local/nvidia/share"};
+constexpr std::array kConfigFiles{"glvnd/egl_vendor.d/10_nvidia.json",
+                                  "vulkan/icd.d/nvidia_icd*.json",
+                                  "vulkan/icd.d/nvidia_layers.json",
+                                  "vulkan/implicit_layer.d/nvidia_layers.json",
+                                  "egl/egl_external_platform.d/[0-9][0-9]_nvidia_*.json",
+                                  "nvidia/nvoptix.bin",
+                                  "X11/xorg.conf.d/10-nvidia.conf"};
+constexpr std::array kProgramFolders{"/usr/local/sbin",      "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+                                     "/usr/local/nvidia/bin"};
+constexpr std::array kPrograms{
+    "nvidia-smi",  "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server",
+    "nvidia-imex", "nvidia-imex-ctl"};
+// Libraries of the graphics stack that the driver package ships in addition; enabled by a feature flag.
+constexpr std::array kExplicitLibraries{"libEGL.so*",
+                                        "libGL.so*",
+                                        "libGLESv1_CM.so*",
+                                        "libGLESv2.so*",
+                                        "libGLX.so*",
+                                        "libGLdispatch.so*",
+                                        "libOpenCL.so*",
+                                        "libOpenGL.so*",
+                                        "libnvidia-api.so*",
+                                        "libnvidia-egl-xcb.so*",
+                                        "libnvidia-egl-xlib.so*"};
+
+// The folders in the configuration of the root's loader, one per line.
+std::vector<std::string> loader_folders(const os::RootView& root) {
+  std::vector<std::string> folders;
+  for (const std::string& file : root.matching("/etc/ld.so.conf.d/*.conf")) {
+    const auto text = root.read(file);
+    if (!text) continue;
+    for (const std::string_view line : lines_of(*text))
+      if (const auto folder = trimmed(line.substr(0, line.find('#'))); folder.starts_with('/'))
+        folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+// The folder of this driver's libcuda: one of the list, or the target of a link there (Debian's alternatives).
+std::string find_library_folder(const os::RootView& root, const std::string& name) {
+  std::vector<std::string> folders(inventory::kLibraryFolders.begin(), inventory::kLibraryFolders.end());
+  folders.insert(folders.end(), kMoreFolders.begin(), kMoreFolders.end());
+  for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
+  for (const std::string& folder : folders)
+    if (const auto place = root.look(folder + "/" + name); place && place->is_file()) return folder;
+  for (const std::string& folder : folders) {
+    const auto place = root.look(folder + "/libcuda.so.1");
+    if (!place || !place->is_file()) continue;
+    const auto slash = place->path.rfind('/');
+    if (slash != std::string::npos && place->path.substr(slash + 1) == name) return place->path.substr(0, slash);
+  }
+  return {};
+}
+
+// Links in the folder that lead to one of the libraries.
+void find_links(const os::RootView& root, const std::string& folder, const std::set<std::string>& libraries,
+                std::vector<Link>& links) {
+  for (const std::string& name : root.list(folder)) {
+    const std::string path = folder + "/" + name;
+    const auto text = root.link_text(path);
+    const auto place = text ? root.look(path) : std::nullopt;
+    if (!place || !libraries.contains(place->path)) continue;
+    links.push_back({path, text->front() == '/' ? place->path : *text, place->path});
+  }
+}
+
+// Regular files only: links to them are created in the container.
+std::vector<Found> real_files(const os::RootView& root, const std::vector<std::string>& patterns) {
+  std::vector<Found> found = find_files(root, patterns);
+  std::erase_if(found, [&](const Found& file) { return root.link_text(file.path).has_value(); });
+  return found;
+}
+
+std::vector<std::string> firmware_folders(const os::RootView& system) {
+  std::vector<std::string> folders;
+  // Set if a driver container has the firmware in its own tree.
+  if (const auto custom = system.read("/sys/module/firmware_class/parameters/path")) {
+    if (const auto path = trimmed(*custom); path.starts_with('/')) folders.emplace_back(path);
+  }
+  utsname kernel{};
+  const std::string release = ::uname(&kernel) == 0 ? kernel.release : "";
+  for (const std::string base : {"/lib/firmware/updates", "/lib/firmware"}) {
+    if (!release.empty()) folders.push_back(base + "/" + release);
+    folders.push_back(base);
+  }
+  return folders;
+}
+
+Status find_libraries(const os::RootView& root, const std::string& driver_version, DriverFiles& files) {
+  const std::string libcuda = "libcuda.so." + driver_version;
+  const std::string folder = driver_version.empty() ? "" : find_library_folder(root, libcuda);
+  if (folder.empty()) {
+    return fail(Kind::kNotFound,
+                "the driver's " + libcuda +
+                    " is in none of the usual folders and those of /etc/ld.so.conf.d; mount the driver root at "
+                    "containerDriverRoot, and see that it is of the driver that is loaded",
+                root.path());
+  }
+  files.library_dir = folder;
+  files.libraries = real_files(root, {folder + "/*.so." + driver_version, folder + "/vdpau/*.so." + driver_version,
+                                      folder + "/nvidia/xorg/libglxserver_nvidia.so." + driver_version,
+                                      folder + "/nvidia/xorg/nvidia_drv.so", folder + "/libnvidia-nvvm70.so.*",
+                                      folder + "/libnvidia-egl-gbm.so.*", folder + "/libnvidia-egl-wayland.so.*"});
+  std::vector<std::string> named;
+  for (const std::string name : kExplicitLibraries) named.push_back(folder + "/" + name);
+  files.explicit_libraries = real_files(root, named);
+
+  std::erase_if(files.explicit_libraries,
+                [&](const Found& file) { return std::ranges::find(files.libraries, file) != files.libraries.end(); });
+
+  std::set<std::string> reals;
+  for (const Found& library : files.libraries) reals.insert(library.real);
+  for (const std::string inner : {"", "/vdpau", "/gbm", "/nvidia/xorg"})
+    find_links(root, folder + inner, reals, files.library_links);
+  return {};
+}
+
+void find_graphics_firmware_and_programs(const os::RootView& root, const os::RootView& system,
+                                         const std::string& driver_version, DriverFiles& files) {
+  std::vector<std::string> patterns;
+  for (const std::string folder : kConfigFolders)
+    for (const std::string file : kConfigFiles) patterns.push_back(folder + "/" + file);
+  for (const std::string& folder : firmware_folders(system))
+    patterns.push_back(folder + "/nvidia/" + driver_version + "/gsp*.bin");
+  files.files = find_files(root, patterns);
+  const auto is_program = [](const auto& place) { return place.is_program(); };
+  for (const std::string program : kPrograms)
+    find_first(root, kProgramFolders, "/" + program, is_program, files.binaries);
+}
+
+void find_sockets(const os::RootView& root, DriverFiles& files) {
+  const auto is_no_folder = [](const auto& place) { return !place.is_directory(); };
+  for (const std::string name : {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"})
+    find_first(root, std::array{"/run/", "/var/run/"}, name, is_no_folder, files.sockets);
+  if (const auto place = root.look("/tmp/nvidia-mps"); place && place->is_directory())
+    files.mps_pipe.push_back({"/tmp/nvidia-mps", place->path});
+}
+
+void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
+  const std::string folder = "/usr/lib/wsl/lib";
+  files.gpu_nodes = find_nodes(devices, {"/dev/dxg"});
+  files.libraries = find_files(driver, {folder + "/lib*.so*"});
+  const std::string program = folder + "/nvidia-smi";
+  if (const auto place = driver.look(program); place && place->is_file()) {
+    files.binaries.push_back({program, place->path});
+    files.file_links.push_back({"/usr/bin/nvidia-smi", program, place->path});
+  }
+}
+
+constexpr const char* kDri = "/dev/dri/";
+
+// sysfs lists the DRM nodes of a PCI function; udev creates links to the nodes by function.
+DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const std::string& address) {
+  DrmNodes drm;
+  for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {
+    if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
+    const auto place = devices.look(kDri + name);
+    if (place && place->is_char_device()) drm.nodes.push_back({kDri + name, place->path});
+  }
+  for (const std::string suffix : {"-card", "-render"}) {
+    const std::string path = std::string(kDri) + "by-path/pci-" + address + suffix;
+    const auto text = devices.link_text(path);
+    const auto place = text ? devices.look(path) : std::nullopt;
+    if (!place || std::ranges::find(drm.nodes, place->path, &Found::real) == drm.nodes.end()) continue;
+    drm.by_path_links.push_back({path, text->front() == '/' ? place->path : *text, place->path});
+  }
+  return drm;
+}
+
+void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, const inventory::Inventory& inventory,
+                    DriverFiles& files) {
+  std::vector<std::string> wanted;
+  for (const auto& gpu : inventory.gpus) {
+    wanted.push_back("/dev/nvidia" + std::to_string(gpu.minor));
+    for (const auto& mig : gpu.mig_devices)
+      for (const auto& cap : {mig.gi_cap, mig.ci_cap})
+        if (cap) wanted.push_back("/dev/nvidia-caps/nvidia-cap" + std::to_string(*cap));
+    const std::string address = inventory::sysfs_address(gpu.pci_bus_id);
+    if (address.empty()) continue;
+    if (auto drm = find_drm(devices, system, address); !drm.nodes.empty()) files.drm[gpu.uuid] = std::move(drm);
+  }
+  files.gpu_nodes = find_nodes(devices, wanted);
+  files.control_nodes =
+      find_nodes(devices, {"/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"});
+}
+
+void find_link(const os::RootView& driver, const std::string& path, DriverFiles& files) {
+  if (is_library_link(path)) return;  // the loader's cache creates these
+  const auto place = driver.look(path);
+  if (!place || !place->is_file()) return;
+  files.files.push_back({place->path, place->path});
+  if (driver.link_text(path)) files.file_links.push_back({path, place->path, place->path});
+}
+
+void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
+  if (entry.kind == CsvKind::kDevice) {
+    for (const Found& node : find_nodes(devices, {entry.path})) files.gpu_nodes.push_back(node);
+    return;
+  }
+  for (const std::string& path : driver.matching(entry.path)) {
+    const auto place = driver.look(path);
+    if (!place) continue;
+    if (entry.kind == CsvKind::kDirectory && place->is_directory()) files.directories.push_back({path, place->path});
+    if (entry.kind == CsvKind::kLibrary && place->is_file()) files.libraries.push_back({place->path, place->path});
+    if (entry.kind == CsvKind::kLink) find_link(driver, path, files);
+  }
+}
+
+void read_csv(const os::RootView& root, const std::string& path, const os::RootView& driver,
+              const os::RootView& devices, FoundDriverFiles& found) {
+  const std::string path_here = os::under_root(root.path(), path);
+  const auto text = root.read(path);
+  if (!text) {
+    found.problems.push_back({Severity::kWarning,
+                              {path_here, 0, 0},
+                              "",
+                              text.error().what,
+                              "install NVIDIA's packages for Tegra if containers miss something"});
+    return;
+  }
+  const auto parsed = parse_csv(*text, path_here);
+  found.problems.insert(found.problems.end(), parsed.problems.begin(), parsed.problems.end());
+  for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, found.files);
+}
+
+void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
+                FoundDriverFiles& found) {
+  for (const os::RootView* root : {&driver, &system}) {
+    const auto folder = root->look(kCsvDirectory);
+    if (!folder || !folder->is_directory()) continue;
+    for (const std::string_view name : kCsvFiles)
+      read_csv(*root, std::string(kCsvDirectory) + "/" + std::string(name), driver, devices, found);
+    return;
+  }
+  found.problems.push_back({Severity::kWarning,
+                            {kCsvDirectory, 0, 0},
+                            "",
+                            "is neither below the driver root nor on the system, so containers get nothing",
+                            "install NVIDIA's packages for Tegra on the node"});
+}
 
 // The path of a host file relative to the host's driver root; "" if it is not below that.
 std::string relative_to_driver_root(std::string root, const std::string& path) {
