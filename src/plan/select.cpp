@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/text.h"
 #include "config/names.h"
+#include "gpu/inventory/compare.h"
 
 namespace tranche::plan {
 namespace {
@@ -88,25 +88,14 @@ inventory::Inventory keep_gpus(const config::DeviceFilter& filter, const invento
   if (filter.include.empty() && filter.exclude.empty()) return inventory;
   inventory::Inventory kept = inventory;
   kept.gpus.clear();
-  kept.links.clear();
-  std::map<std::uint32_t, std::uint32_t> position;  // in the whole inventory → in the filtered one
-  for (std::uint32_t i = 0; i < inventory.gpus.size(); ++i) {
-    const Gpu& gpu = inventory.gpus[i];
+  for (const Gpu& gpu : inventory.gpus) {
     if (std::string why = why_out(filter, gpu); !why.empty()) {
       kept.set_aside.push_back({name_of(gpu), std::move(why)});
       continue;
     }
-    position[i] = static_cast<std::uint32_t>(kept.gpus.size());
     kept.gpus.push_back(gpu);
   }
-  for (inventory::GpuLink link : inventory.links) {
-    const auto a = position.find(link.a);
-    const auto b = position.find(link.b);
-    if (a == position.end() || b == position.end()) continue;
-    link.a = a->second;
-    link.b = b->second;
-    kept.links.push_back(link);
-  }
+  kept.links = inventory::links_among(kept.gpus, {&inventory});
   return kept;
 }
 

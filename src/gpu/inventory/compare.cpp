@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "base/text.h"
@@ -43,6 +44,24 @@ void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& 
 
 }  // namespace
 
+std::vector<GpuLink> links_among(const std::vector<Gpu>& gpus, std::initializer_list<const Inventory*> sources) {
+  std::map<std::string_view, std::uint32_t> position;
+  for (std::uint32_t i = 0; i < gpus.size(); ++i) position[gpus[i].uuid] = i;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, GpuLink> links;
+  for (const Inventory* source : sources) {
+    for (const GpuLink& link : source->links) {
+      if (link.a >= source->gpus.size() || link.b >= source->gpus.size()) continue;
+      const auto a = position.find(source->gpus[link.a].uuid);
+      const auto b = position.find(source->gpus[link.b].uuid);
+      if (a == position.end() || b == position.end()) continue;
+      const auto [low, high] = std::minmax(a->second, b->second);
+      links[{low, high}] = {low, high, link.pcie_level, link.nvlinks};
+    }
+  }
+  const auto all = links | std::views::values;
+  return {all.begin(), all.end()};
+}
+
 Kept keep_missing(const Inventory& before, const Inventory& scanned,
                   const std::function<bool(const Gpu& gpu)>& is_pulled) {
   Kept kept{scanned, {}};
@@ -55,22 +74,7 @@ Kept keep_missing(const Inventory& before, const Inventory& scanned,
   if (kept.missing.empty()) return kept;
   std::ranges::stable_sort(kept.inventory.gpus, {}, &Gpu::index);
 
-  // Links refer to GPUs by position, and positions have moved.
-  std::map<std::string_view, std::uint32_t> position;
-  for (std::uint32_t i = 0; i < kept.inventory.gpus.size(); ++i) position[kept.inventory.gpus[i].uuid] = i;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, GpuLink> links;
-  for (const Inventory* source : {&before, &scanned}) {  // the newer value wins
-    for (const GpuLink& link : source->links) {
-      if (link.a >= source->gpus.size() || link.b >= source->gpus.size()) continue;
-      const auto a = position.find(source->gpus[link.a].uuid);
-      const auto b = position.find(source->gpus[link.b].uuid);
-      if (a == position.end() || b == position.end()) continue;
-      const auto [low, high] = std::minmax(a->second, b->second);
-      links[{low, high}] = {low, high, link.pcie_level, link.nvlinks};
-    }
-  }
-  kept.inventory.links.clear();
-  for (const auto& [pair, link] : links) kept.inventory.links.push_back(link);
+  kept.inventory.links = links_among(kept.inventory.gpus, {&before, &scanned});
   return kept;
 }
 

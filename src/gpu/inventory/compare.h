@@ -2,6 +2,7 @@
 // What changed between two scans of a node, one sentence each, for logs and events; empty = equal. Whether a change
 // matters is decided by the plan. Pure.
 #include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,9 @@ struct Kept {
 };
 Kept keep_missing(const Inventory& before, const Inventory& scanned,
                   const std::function<bool(const Gpu& gpu)>& is_pulled);
+
+// The links between these GPUs, by their places here; the last source that has one counts.
+std::vector<GpuLink> links_among(const std::vector<Gpu>& gpus, std::initializer_list<const Inventory*> sources);
 
 std::vector<std::string> changes(const Inventory& before, const Inventory& after);
 

@@ -48,31 +48,11 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
 
 // Cores per SM by architecture, from NVIDIA's CUDA programming guide (arithmetic units for 32-bit floating point).
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability) {
-  struct Row {
-    ComputeCapability capability;
-    std::uint32_t cores_per_sm;
-  };
-  static constexpr std::array<Row, 17> kRows{{
-      {{5, 0}, 128},
-      {{5, 2}, 128},
-      {{5, 3}, 128},
-      {{6, 0}, 64},
-      {{6, 1}, 128},
-      {{6, 2}, 128},
-      {{7, 0}, 64},
-      {{7, 2}, 64},
-      {{7, 5}, 64},
-      {{8, 0}, 64},
-      {{8, 6}, 128},
-      {{8, 7}, 128},
-      {{8, 9}, 128},
-      {{9, 0}, 128},
-      {{10, 0}, 128},
-      {{10, 3}, 128},
-      {{12, 0}, 128},
-  }};
-  const auto found = std::ranges::find(kRows, capability, &Row::capability);
-  return found == kRows.end() ? 0 : cores / found->cores_per_sm;
+  static constexpr ComputeCapability kWith64[] = {{6, 0}, {7, 0}, {7, 2}, {7, 5}, {8, 0}};
+  static constexpr ComputeCapability kWith128[] = {{5, 0}, {5, 2}, {5, 3}, {6, 1},  {6, 2},  {8, 6},
+                                                   {8, 7}, {8, 9}, {9, 0}, {10, 0}, {10, 3}, {12, 0}};
+  if (std::ranges::find(kWith64, capability) != std::end(kWith64)) return cores / 64;
+  return std::ranges::find(kWith128, capability) != std::end(kWith128) ? cores / 128 : 0;
 }
 
 }  // namespace tranche::inventory
