@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
-#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 
@@ -15,269 +14,234 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 5> kEngines{"copy", "decoder", "encoder", "jpeg", "ofa"};
+// A field must be there; may be absent; or may be absent and is not written if it has its default.
+enum class Field { kRequired, kOptional, kSparse };
+using enum Field;
 
-Json to_json(const MigDevice& mig) {
-  Json json{{"uuid", mig.uuid},
-            {"slot", mig.slot},
-            {"gpuInstance", mig.gpu_instance},
-            {"computeInstance", mig.compute_instance},
-            {"profile", mig.profile},
-            {"memoryBytes", mig.memory.value},
-            {"smCount", mig.sm_count},
-            {"giSlices", mig.gi_slices},
-            {"ciSlices", mig.ci_slices}};
-  for (std::size_t i = 0; i < kEngines.size(); ++i) json["engines"][std::string(kEngines[i])] = mig.engines[i];
-  if (mig.nominal_memory.value != 0) json["nominalMemoryBytes"] = mig.nominal_memory.value;
-  if (mig.gi_cap) json["giCap"] = *mig.gi_cap;
-  if (mig.ci_cap) json["ciCap"] = *mig.ci_cap;
-  return json;
-}
-
-Json to_json(const Gpu& gpu) {
-  Json json{{"uuid", gpu.uuid}, {"index", gpu.index},         {"minor", gpu.minor},
-            {"name", gpu.name}, {"pciBusId", gpu.pci_bus_id}, {"pciClass", fmt::format("{:#08x}", gpu.pci_class)}};
-  if (!gpu.pcie_root.empty()) json["pcieRoot"] = gpu.pcie_root;
-  if (gpu.numa_node) json["numaNode"] = *gpu.numa_node;
-  json["memoryBytes"] = gpu.memory.value;
-  json["computeCapability"] = fmt::format("{}.{}", gpu.compute_capability.major, gpu.compute_capability.minor);
-  json["smCount"] = gpu.sm_count;
-  json["migCapable"] = gpu.mig_capable;
-  json["migEnabled"] = gpu.mig_enabled;
-  json["maxMigDevices"] = gpu.max_mig_devices;
-  json["computeMode"] = std::string(to_string(gpu.compute_mode));
-  if (!gpu.fabric_clique.empty()) json["fabricClique"] = gpu.fabric_clique;
-  json["migDevices"] = Json::array();
-  for (const auto& mig : gpu.mig_devices) json["migDevices"].push_back(to_json(mig));
-  return json;
-}
-
-// Reads the members of one object and keeps the first error, with the path of the field.
-class Object {
- public:
-  Object(const Json& json, std::string path, std::optional<Error>& error, std::string_view source)
-      : json_(json), path_(std::move(path)), error_(error), source_(source) {
-    if (!json_.is_object()) refuse("", "must be an object");
-  }
-
-  const Json* find(const char* key, bool required) const {
-    if (error_) return nullptr;
-    const auto found = json_.find(key);
-    if (found != json_.end()) return &*found;
-    if (required) refuse(key, "is missing");
-    return nullptr;
-  }
-
-  template <class Number>
-  void number(const char* key, Number& into, bool required = true) const {
-    const Json* value = find(key, required);
-    if (value == nullptr) return;
-    if (!value->is_number_integer()) return refuse(key, "must be a whole number");
-    if (value->is_number_unsigned()
-            ? value->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<Number>::max())
-            : true)
-      return refuse(key, "is out of range");
-    into = static_cast<Number>(value->get<std::uint64_t>());
-  }
-  void number(const char* key, std::optional<std::uint32_t>& into) const {
-    if (find(key, false) == nullptr) return;
-    std::uint32_t value = 0;
-    number(key, value);
-    into = value;
-  }
-  void boolean(const char* key, bool& into) const {
-    const Json* value = find(key, false);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) return refuse(key, "must be true or false");
-    into = value->get<bool>();
-  }
-  void text(const char* key, std::string& into, bool required = true) const {
-    const Json* value = find(key, required);
-    if (value == nullptr) return;
-    if (!value->is_string()) return refuse(key, "must be text");
-    into = value->get<std::string>();
-  }
-  template <class Read>
-  void each(const char* key, bool required, Read read) const {
-    const Json* value = find(key, required);
-    if (value == nullptr) return;
-    if (!value->is_array()) return refuse(key, "must be a list");
-    for (std::size_t i = 0; i < value->size() && !error_; ++i)
-      read((*value)[i], path_of(key) + "[" + std::to_string(i) + "]");
-  }
-  Object object(const char* key, const Json& json) const { return {json, path_of(key), error_, source_}; }
-  Object item(const Json& json, std::string path) const { return {json, std::move(path), error_, source_}; }
-
-  void refuse(std::string_view key, std::string_view what) const {
-    if (!error_) error_ = Error{Kind::kInvalid, path_of(key) + " " + std::string(what), std::string(source_), 0};
-  }
-  bool failed() const { return error_.has_value(); }
-
- private:
-  std::string path_of(std::string_view key) const {
-    if (key.empty()) return path_.empty() ? "the inventory" : path_;
-    return path_.empty() ? std::string(key) : path_ + "." + std::string(key);
-  }
-
-  const Json& json_;
-  std::string path_;
-  std::optional<Error>& error_;
-  std::string_view source_;
+struct Engines {
+  std::array<std::uint32_t, 5>& counts;
 };
 
-MigDevice read_mig(const Object& object) {
-  MigDevice mig;
-  object.text("uuid", mig.uuid);
-  object.number("slot", mig.slot);
-  object.number("gpuInstance", mig.gpu_instance);
-  object.number("computeInstance", mig.compute_instance);
-  object.text("profile", mig.profile);
-  object.number("memoryBytes", mig.memory.value);
-  object.number("smCount", mig.sm_count, false);
-  object.number("giSlices", mig.gi_slices);
-  object.number("ciSlices", mig.ci_slices);
-  if (const Json* engines = object.find("engines", false)) {
-    const Object counts = object.object("engines", *engines);
-    for (std::size_t i = 0; i < kEngines.size(); ++i)
-      counts.number(std::string(kEngines[i]).c_str(), mig.engines[i], false);
-  }
-  object.number("nominalMemoryBytes", mig.nominal_memory.value, false);
-  object.number("giCap", mig.gi_cap);
-  object.number("ciCap", mig.ci_cap);
-  if (mig.uuid.empty()) object.refuse("uuid", "must not be empty");
-  return mig;
+struct PciClass {
+  std::uint32_t& number;
+};
+
+std::string text_of(const ComputeCapability& capability) {
+  return fmt::format("{}.{}", capability.major, capability.minor);
 }
 
-void read_capability(const Object& object, ComputeCapability& into) {
-  std::string text;
-  object.text("computeCapability", text);
-  if (object.failed()) return;
+bool read_text(std::string_view text, ComputeCapability& into) {
   const auto pieces = split(text, '.');
   const auto major = parse_unsigned(pieces.front());
   const auto minor = pieces.size() == 2 ? parse_unsigned(pieces.back()) : std::nullopt;
   constexpr std::uint64_t kMost = 99;
-  if (!major || !minor || *major > kMost || *minor > kMost)
-    return object.refuse("computeCapability", "must be written like \"9.0\", but is " + in_quotes(text));
+  if (!major || !minor || *major > kMost || *minor > kMost) return false;
   into = {static_cast<int>(*major), static_cast<int>(*minor)};
+  return true;
 }
 
-void read_pci_class(const Object& object, std::uint32_t& into) {
-  if (object.find("pciClass", false) == nullptr) return;
-  std::string text;
-  object.text("pciClass", text);
-  if (object.failed()) return;
-  const auto value = text.starts_with("0x") ? parse_unsigned(std::string_view(text).substr(2), 16) : std::nullopt;
-  if (!value || *value > 0xffffff) return object.refuse("pciClass", "must be written like \"0x030200\"");
-  into = static_cast<std::uint32_t>(*value);
+std::string text_of(const PciClass& pci_class) {
+  return fmt::format("{:#08x}", pci_class.number);
 }
 
-void read_compute_mode(const Object& object, ComputeMode& into) {
-  std::string text(to_string(into));
-  object.text("computeMode", text, false);
-  if (const auto mode = enum_of<ComputeMode>(text))
-    into = *mode;
-  else
-    object.refuse("computeMode", "must be DEFAULT, EXCLUSIVE_THREAD, PROHIBITED or EXCLUSIVE_PROCESS");
+bool read_text(std::string_view text, const PciClass& into) {
+  const auto value = text.starts_with("0x") ? parse_unsigned(text.substr(2), 16) : std::nullopt;
+  if (!value || *value > 0xffffff) return false;
+  into.number = static_cast<std::uint32_t>(*value);
+  return true;
 }
 
-void read_platform(const Object& object, Platform& into) {
-  std::string text(to_string(into));
-  object.text("platform", text, false);
-  if (const auto platform = enum_of<Platform>(text))
-    into = *platform;
-  else
-    object.refuse("platform", "must be nvml, wsl or tegra, but is " + in_quotes(text));
+// The fields of each object, for a Reader or a Writer.
+
+template <class Fields>
+void describe(Fields& field, Engines& engines) {
+  const char* const names[] = {"copy", "decoder", "encoder", "jpeg", "ofa"};
+  for (std::size_t i = 0; i < std::size(names); ++i) field(names[i], engines.counts[i], kOptional);
 }
 
-void read_sentences(const Object& object, const char* key, std::vector<std::string>& into) {
-  object.each(key, false, [&](const Json& item, const std::string& path) {
-    if (item.is_string())
-      into.push_back(item.get<std::string>());
-    else
-      object.refuse(path, "must be text");
-  });
+template <class Fields>
+void describe(Fields& field, MigDevice& mig) {
+  Engines engines{mig.engines};
+  field("uuid", mig.uuid);
+  field("slot", mig.slot);
+  field("gpuInstance", mig.gpu_instance);
+  field("computeInstance", mig.compute_instance);
+  field("profile", mig.profile);
+  field("memoryBytes", mig.memory.value);
+  field("smCount", mig.sm_count, kOptional);
+  field("giSlices", mig.gi_slices);
+  field("ciSlices", mig.ci_slices);
+  field("engines", engines, kOptional);
+  field("nominalMemoryBytes", mig.nominal_memory.value, kSparse);
+  field("giCap", mig.gi_cap, kSparse);
+  field("ciCap", mig.ci_cap, kSparse);
+  field.check(!mig.uuid.empty(), "uuid", "must not be empty");
 }
 
-Gpu read_gpu(const Object& object) {
-  Gpu gpu;
-  object.text("uuid", gpu.uuid);
-  object.number("index", gpu.index);
-  object.number("minor", gpu.minor);
-  object.text("name", gpu.name);
-  object.text("pciBusId", gpu.pci_bus_id, false);
-  object.text("pcieRoot", gpu.pcie_root, false);
-  read_pci_class(object, gpu.pci_class);
-  object.number("numaNode", gpu.numa_node);
-  object.number("memoryBytes", gpu.memory.value);
-  read_capability(object, gpu.compute_capability);
-  object.number("smCount", gpu.sm_count, false);
-  object.boolean("migCapable", gpu.mig_capable);
-  object.boolean("migEnabled", gpu.mig_enabled);
-  object.number("maxMigDevices", gpu.max_mig_devices, false);
-  read_compute_mode(object, gpu.compute_mode);
-  object.text("fabricClique", gpu.fabric_clique, false);
-  object.each("migDevices", false, [&](const Json& json, std::string path) {
-    gpu.mig_devices.push_back(read_mig(object.item(json, std::move(path))));
-  });
-  if (gpu.uuid.empty()) object.refuse("uuid", "must not be empty");
-  return gpu;
+template <class Fields>
+void describe(Fields& field, Gpu& gpu) {
+  PciClass pci_class{gpu.pci_class};
+  field("uuid", gpu.uuid);
+  field("index", gpu.index);
+  field("minor", gpu.minor);
+  field("name", gpu.name);
+  field("pciBusId", gpu.pci_bus_id, kOptional);
+  field.text("pciClass", pci_class, "must be written like \"0x030200\"", kOptional);
+  field("pcieRoot", gpu.pcie_root, kSparse);
+  field("numaNode", gpu.numa_node, kSparse);
+  field("memoryBytes", gpu.memory.value);
+  field.text("computeCapability", gpu.compute_capability, "must be written like \"9.0\"", kRequired);
+  field("smCount", gpu.sm_count, kOptional);
+  field("migCapable", gpu.mig_capable, kOptional);
+  field("migEnabled", gpu.mig_enabled, kOptional);
+  field("maxMigDevices", gpu.max_mig_devices, kOptional);
+  field("computeMode", gpu.compute_mode, kOptional);
+  field("fabricClique", gpu.fabric_clique, kSparse);
+  field("migDevices", gpu.mig_devices, kOptional);
+  field.check(!gpu.uuid.empty(), "uuid", "must not be empty");
 }
 
-GpuLink read_link(const Object& object, std::size_t gpus) {
-  GpuLink link;
-  object.number("a", link.a);
-  object.number("b", link.b);
-  object.number("pcieLevel", link.pcie_level);
-  object.number("nvlinks", link.nvlinks, false);
-  if (!object.failed() && (link.a >= link.b || link.b >= gpus))
-    object.refuse("b", "must be the place of a GPU in the list, above a");
-  return link;
+template <class Fields>
+void describe(Fields& field, GpuLink& link) {
+  field("a", link.a);
+  field("b", link.b);
+  field("pcieLevel", link.pcie_level);
+  field("nvlinks", link.nvlinks, kOptional);
 }
 
-void check_unique(const Inventory& inventory, const Object& root) {
+template <class Fields>
+void describe(Fields& field, Inventory& inventory) {
+  field("platform", inventory.platform, kOptional);
+  field("driverVersion", inventory.driver_version, kOptional);
+  field("cudaDriverVersion", inventory.cuda_driver_version, kOptional);
+  field("gpus", inventory.gpus);
+  field("links", inventory.links, kOptional);
+  field("unreadable", inventory.unreadable, kOptional);
+  field("doubts", inventory.doubts, kOptional);
+  for (std::size_t i = 0; i < inventory.links.size(); ++i) {
+    const auto& [a, b, level, nvlinks] = inventory.links[i];
+    field.check(a < b && b < inventory.gpus.size(), fmt::format("links[{}].b", i),
+                "must be the place of a GPU in the list, above a");
+  }
   std::set<std::string_view> seen;
+  const auto once = [&](const std::string& uuid) {
+    field.check(seen.insert(uuid).second, "gpus", "name the UUID " + uuid + " twice");
+  };
   for (const Gpu& gpu : inventory.gpus) {
-    if (!seen.insert(gpu.uuid).second) root.refuse("gpus", "name the UUID " + gpu.uuid + " twice");
-    for (const MigDevice& mig : gpu.mig_devices)
-      if (!seen.insert(mig.uuid).second) root.refuse("gpus", "name the UUID " + mig.uuid + " twice");
+    once(gpu.uuid);
+    for (const MigDevice& mig : gpu.mig_devices) once(mig.uuid);
   }
 }
+
+class Writer {
+ public:
+  template <class T>
+  void operator()(const char* key, T& value, Field field = kRequired) {
+    if constexpr (requires { value == T{}; })
+      if (field == kSparse && value == T{}) return;
+    json_[key] = made(value);
+  }
+  void text(const char* key, const auto& value, const char*, Field) { json_[key] = text_of(value); }
+  void check(bool, const std::string&, const std::string&) {}
+
+  template <class T>
+  static Json made(T& value) {
+    if constexpr (requires(Writer& fields) { describe(fields, value); }) {
+      Writer fields;
+      describe(fields, value);
+      return fields.json_;
+    } else if constexpr (requires { *value; }) {
+      return *value;
+    } else if constexpr (Enumeration<T>) {
+      return to_string(value);
+    } else if constexpr (std::constructible_from<Json, T>) {
+      return value;
+    } else {
+      Json list = Json::array();
+      for (auto& each : value) list.push_back(made(each));
+      return list;
+    }
+  }
+
+ private:
+  Json json_ = Json::object();
+};
+
+// Keeps the first error, with the path of the field.
+class Reader {
+ public:
+  Reader(const Json& json, std::string path, std::optional<std::string>& error)
+      : json_(json), path_(std::move(path)), error_(error) {}
+
+  template <class T>
+  void operator()(const char* key, T& into, Field field = kRequired) {
+    const auto found = json_.find(key);
+    if (found != json_.end()) return read(*found, path_of(key), into);
+    check(field != kRequired, key, "is missing");
+  }
+  void text(const char* key, auto& into, const char* rule, Field field) {
+    std::string text = text_of(into);
+    (*this)(key, text, field);
+    check(read_text(text, into), key, std::string(rule) + ", but is " + in_quotes(text));
+  }
+  void check(bool good, const std::string& key, const std::string& what) {
+    if (!good && !error_) error_ = path_of(key) + " " + what;
+  }
+
+  template <class T>
+  void read(const Json& json, const std::string& path, T& into) {
+    const auto accept = [&](bool good, const std::string& what) {
+      if (!good && !error_) error_ = path + " must be " + what;
+      return good && !error_;
+    };
+    if constexpr (requires { describe(*this, into); }) {
+      Reader fields(json, path == "the inventory" ? "" : path, error_);
+      if (accept(json.is_object(), "an object")) describe(fields, into);
+    } else if constexpr (requires { *into; }) {
+      read(json, path, into.emplace());
+    } else if constexpr (std::same_as<T, bool>) {
+      if (accept(json.is_boolean(), "true or false")) into = json.get<bool>();
+    } else if constexpr (std::same_as<T, std::string>) {
+      if (accept(json.is_string(), "text")) into = json.get<std::string>();
+    } else if constexpr (std::integral<T>) {
+      if (!accept(json.is_number_integer(), "a whole number")) return;
+      if (json.is_number_unsigned() && std::in_range<T>(json.get<std::uint64_t>()))
+        into = json.get<T>();
+      else
+        error_ = path + " is out of range";
+    } else if constexpr (Enumeration<T>) {
+      std::string text;
+      read(json, path, text);
+      const auto value = enum_of<T>(text);
+      if (accept(value.has_value(), text_of_all(enum_names<T>()) + ", but is " + in_quotes(text))) into = *value;
+    } else if (accept(json.is_array(), "a list")) {
+      for (std::size_t i = 0; i < json.size() && !error_; ++i)
+        read(json[i], path + "[" + std::to_string(i) + "]", into.emplace_back());
+    }
+  }
+
+ private:
+  std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+  const Json& json_;
+  std::string path_;
+  std::optional<std::string>& error_;
+};
 
 }  // namespace
 
 nlohmann::ordered_json to_json(const Inventory& inventory) {
-  Json json{{"platform", std::string(to_string(inventory.platform))},
-            {"driverVersion", inventory.driver_version},
-            {"cudaDriverVersion", inventory.cuda_driver_version}};
-  json["gpus"] = Json::array();
-  for (const auto& gpu : inventory.gpus) json["gpus"].push_back(to_json(gpu));
-  json["links"] = Json::array();
-  for (const auto& link : inventory.links)
-    json["links"].push_back({{"a", link.a}, {"b", link.b}, {"pcieLevel", link.pcie_level}, {"nvlinks", link.nvlinks}});
-  json["unreadable"] = inventory.unreadable;
-  json["doubts"] = inventory.doubts;
-  return json;
+  Inventory written = inventory;
+  return Writer::made(written);
 }
 
 Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source) {
   const Json json = json_of(json_text);
   if (json.is_discarded()) return fail(Kind::kInvalid, "the file of --inventory is not JSON", std::string(source));
-  std::optional<Error> error;
-  const Object root(json, "", error, source);
+  std::optional<std::string> error;
   Inventory inventory;
-  read_platform(root, inventory.platform);
-  root.text("driverVersion", inventory.driver_version, false);
-  root.number("cudaDriverVersion", inventory.cuda_driver_version, false);
-  root.each("gpus", true, [&](const Json& item, std::string path) {
-    inventory.gpus.push_back(read_gpu(root.item(item, std::move(path))));
-  });
-  root.each("links", false, [&](const Json& item, std::string path) {
-    inventory.links.push_back(read_link(root.item(item, std::move(path)), inventory.gpus.size()));
-  });
-  read_sentences(root, "unreadable", inventory.unreadable);
-  read_sentences(root, "doubts", inventory.doubts);
-  if (!error) check_unique(inventory, root);
-  if (error) return std::unexpected(*std::move(error));
+  Reader(json, "", error).read(json, "the inventory", inventory);
+  if (error) return fail(Kind::kInvalid, *error, std::string(source));
   return inventory;
 }
 
