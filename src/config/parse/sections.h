@@ -11,16 +11,6 @@
 
 namespace tranche::config {
 
-// Settings of a section that apply to each of its entries.
-struct EntryRules {
-  const Sharing& sharing;
-  std::uint32_t most_slots = kMostSlots;  // that can be of use at once, where a container can hold only one
-  std::optional<SplitPolicy> split{};     // absent: span for names with %d, else reject
-};
-
-// One entry of sharing.<section>.resources. Absent if it cannot be used; the Problems give the reasons.
-std::optional<SharedResource> parse_entry(const Value& entry, const EntryRules& rules);
-
 // A resource's full name; absent, with a Problem, if it is not valid.
 std::optional<std::string> read_resource_name(const Value& value);
 // "0", "0:1", a UUID, or the number of an index; absent for anything else, without a report.
