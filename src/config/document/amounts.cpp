@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/text.h"
@@ -24,6 +27,13 @@ constexpr std::array<Unit, 6> kSizeUnits{{{"Mi", std::uint64_t{1} << 20},
                                           {"T", 1'000'000'000'000}}};
 constexpr std::uint64_t kMostWhole = 2'000'000'000;           // keeps every product below within 64 bits
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;  // 1024 TiB
+
+// Removes a sign; true: it is a minus.
+bool take_sign(std::string_view& text) {
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  return negative;
+}
 
 // "1.5" → 1500, in thousandths.
 std::optional<std::uint64_t> thousandths(std::string_view text) {
@@ -88,6 +98,59 @@ std::optional<std::uint64_t> take_part(std::string_view& text) {
   return std::nullopt;
 }
 
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::ranges::find(words, text) != words.end();
+}
+
+// Decimal digits with an optional sign, point and exponent; no blanks, no "inf", no hexadecimal.
+std::optional<double> parse_double(std::string_view text) {
+  if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos || text.starts_with("+-"))
+    return std::nullopt;
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stopped != end) return std::nullopt;
+  return value;
+}
+
+// Digits after an optional sign, with a prefix for the base: 0x, 0o, 0b, or 0 for octal.
+std::optional<Scalar> parse_integer(std::string_view text) {
+  const bool negative = take_sign(text);
+  int base = 10;
+  if (text.size() > 1 && text[0] == '0') {
+    const char kind = text[1];
+    base = kind == 'x' || kind == 'X' ? 16 : kind == 'b' || kind == 'B' ? 2 : 8;
+    text.remove_prefix(base == 8 && kind != 'o' && kind != 'O' ? 1 : 2);
+  }
+  const auto value = parse_unsigned(text, base);
+  if (!value) {
+    const bool only_digits = !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+    if (base != 10 || !only_digits) return std::nullopt;
+    const auto large = parse_double(text);  // more than 64 bits
+    if (!large) return std::nullopt;
+    return Scalar{negative ? -*large : *large};
+  }
+  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (*value <= kMax) {
+    const auto small = static_cast<std::int64_t>(*value);
+    return Scalar{negative ? -small : small};
+  }
+  if (negative && *value == kMax + 1) return Scalar{std::numeric_limits<std::int64_t>::min()};
+  const auto large = static_cast<double>(*value);
+  return Scalar{negative ? -large : large};
+}
+
+std::optional<Scalar> parse_number(std::string_view text) {
+  const char first = text.front();
+  if (first != '.' && first != '+' && first != '-' && (first < '0' || first > '9')) return std::nullopt;
+  std::string plain(text);
+  if (first != '.') std::erase(plain, '_');
+  if (auto integer = parse_integer(plain)) return integer;
+  if (const auto value = parse_double(plain)) return Scalar{*value};
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Bytes> parse_memory_size(std::string_view text) {
@@ -127,11 +190,7 @@ std::string render_factor(std::uint32_t hundredths) {
 
 std::optional<Duration> parse_duration(std::string_view text) {
   if (text == "infinite") return kInfinite;
-  bool negative = false;
-  if (!text.empty() && (text.front() == '+' || text.front() == '-')) {
-    negative = text.front() == '-';
-    text.remove_prefix(1);
-  }
+  const bool negative = take_sign(text);
   if (text == "0") return Duration(0);
   if (text.empty()) return std::nullopt;
   std::uint64_t total = 0;
@@ -155,6 +214,29 @@ std::string render_duration(Duration duration) {
     if (count % step == 0 && (round || count / step > 1)) return fmt::format("{}{}", count / step, unit);
   }
   return fmt::format("{}ns", count);
+}
+
+Scalar resolve_plain(std::string_view text) {
+  if (text.empty() || is_one_of(text, {"~", "null", "Null", "NULL"})) return Null{};
+  if (is_one_of(text, {"y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"})) return true;
+  if (is_one_of(text, {"n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"})) return false;
+  if (is_one_of(text, {".nan", ".NaN", ".NAN"})) return std::numeric_limits<double>::quiet_NaN();
+  if (is_one_of(text, {".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"}))
+    return std::numeric_limits<double>::infinity();
+  if (is_one_of(text, {"-.inf", "-.Inf", "-.INF"})) return -std::numeric_limits<double>::infinity();
+  if (auto number = parse_number(text)) return *std::move(number);
+  return std::string(text);
+}
+
+std::string describe(const Scalar& scalar) {
+  struct Describe {
+    std::string operator()(Null) const { return "nothing"; }
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(std::int64_t value) const { return fmt::format("the number {}", value); }
+    std::string operator()(double value) const { return fmt::format("the number {}", value); }
+    std::string operator()(const std::string& value) const { return "the text " + in_quotes(value); }
+  };
+  return std::visit(Describe{}, scalar);
 }
 
 }  // namespace tranche::config

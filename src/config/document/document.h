@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "config/document/scalar.h"
+#include "config/document/amounts.h"
 
 namespace tranche::config {
 

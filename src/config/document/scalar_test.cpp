@@ -1,4 +1,4 @@
-#include "config/document/scalar.h"
+#include "config/document/amounts.h"
 
 #include <gtest/gtest.h>
 

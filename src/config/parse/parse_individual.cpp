@@ -2,7 +2,7 @@
 // without effect (there or here) cause a warning.
 
 #include "base/text.h"
-#include "config/document/scalar.h"
+#include "config/document/amounts.h"
 #include "config/keys.h"
 #include "config/names.h"
 #include "config/parse/sections.h"

@@ -2,7 +2,7 @@
 #include <map>
 
 #include "base/text.h"
-#include "config/document/scalar.h"
+#include "config/document/amounts.h"
 #include "config/field.h"
 #include "config/keys.h"
 #include "config/names.h"
