@@ -16,9 +16,8 @@
 namespace tranche::config {
 
 inline constexpr std::uint32_t kMostSlots = 65535;  // of one device; plan/make_plan.cpp knows the limit of a resource
-inline constexpr std::uint32_t kMostClientsOfDrivers =
-    60;                                              // of one MPS server, with CUDA 13.1 (plan/client_capacity.h)
-inline constexpr std::uint32_t kMostClients = 1024;  // that a file can set: the bound keeps products small
+inline constexpr std::uint32_t kMostClientsOfDrivers = 60;  // of one MPS server, with CUDA 13.1 (plan/plan_steps.h)
+inline constexpr std::uint32_t kMostClients = 1024;         // that a file can set: the bound keeps products small
 
 // Whether the keys below a mapping are accepted in any case (NVIDIA's plain structures) or only as written (objects
 // with their own decoder, and extensions).

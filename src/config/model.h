@@ -190,7 +190,7 @@ struct Sharing {
   ThreadsPolicy threads;  // default of entries
   MemoryPolicy memory;
   Reserve reserve;
-  std::uint32_t max_clients = 0;         // per MPS server; 0 = the driver's known maximum (plan/client_capacity.h)
+  std::uint32_t max_clients = 0;         // per MPS server; 0 = the driver's known maximum (plan/plan_steps.h)
   std::uint32_t processes_per_slot = 1;  // how many CUDA processes a slot must support
   Duration proof_every =
       std::chrono::minutes(10);  // interval of a test CUDA start through each pool's daemon; 0 = none

@@ -1,4 +1,4 @@
-#include "plan/client_capacity.h"
+#include "plan/plan_steps.h"
 
 #include <gmock/gmock.h>
 

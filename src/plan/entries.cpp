@@ -1,4 +1,4 @@
-#include "plan/entries.h"
+#include "plan/plan_steps.h"
 
 #include <fmt/format.h>
 

@@ -7,11 +7,8 @@
 
 #include "base/problem_list.h"
 #include "base/text.h"
-#include "plan/client_capacity.h"
 #include "plan/devices.h"
-#include "plan/entries.h"
-#include "plan/notes.h"
-#include "plan/pools.h"
+#include "plan/plan_steps.h"
 #include "plan/select.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "make.h"
-#include "plan/pools.h"
+#include "plan/plan_steps.h"
 
 namespace tranche::plan {
 namespace make_plan_test {

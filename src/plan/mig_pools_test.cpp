@@ -3,7 +3,7 @@
 
 #include "make.h"
 #include "plan/make_plan_fixture.h"
-#include "plan/pools.h"
+#include "plan/plan_steps.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {

@@ -1,4 +1,4 @@
-#include "plan/notes.h"
+#include "plan/plan_steps.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "config/document/amounts.h"
-#include "plan/client_capacity.h"
 #include "plan/devices.h"
 #include "plan/shares.h"
 

@@ -7,7 +7,7 @@
 #include "config/parse/parse.h"
 #include "make.h"
 #include "plan/make_plan_fixture.h"
-#include "plan/pools.h"
+#include "plan/plan_steps.h"
 
 namespace tranche::plan {
 namespace per_device_test {

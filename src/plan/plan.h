@@ -86,7 +86,7 @@ struct PlannedPool {
   std::string id;                    // short and stable, valid as a directory name: "gpu-3f2a1b4c", "mig-…", "set-…"
   std::vector<std::string> devices;  // UUIDs
   std::vector<Limit> limits;         // one per device, same order
-  std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/client_capacity.h)
+  std::uint32_t max_clients = 48;    // per server, the smallest value of its devices (plan/plan_steps.h)
   bool is_mig = false;
   config::ComputeModePolicy compute_mode = config::ComputeModePolicy::kExclusive;  // MIG devices have none: kLeave
   friend bool operator==(const PlannedPool&, const PlannedPool&) = default;

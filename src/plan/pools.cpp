@@ -1,4 +1,4 @@
-#include "plan/pools.h"
+#include "plan/plan_steps.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "plan/client_capacity.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
