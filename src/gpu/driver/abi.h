@@ -124,7 +124,7 @@ struct FieldValue {
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value_type) == 24 &&
               offsetof(FieldValue, result) == 28 && offsetof(FieldValue, value) == 32);
 inline constexpr std::uint32_t kFieldRecoveryAction = 230;
-inline constexpr std::int32_t kValueUnsigned = 1;
+inline constexpr std::int32_t kValueUnsigned = 1, kValueUnsignedLong = 2, kValueUnsignedLongLong = 3;
 
 using GpmSample = struct GpmSampleHandle*;
 struct GpmSupport {

@@ -46,20 +46,6 @@ Result<inventory::Inventory> Driver::scan() {
   return std::move(scan.inventory);
 }
 
-namespace {
-
-std::optional<std::uint32_t> demand_of(const Functions& f, Device device) {
-  FieldValue field{};
-  field.field = kFieldRecoveryAction;
-  field.result = Return::kUnknown;
-  const Return code = call(f.field_values, device, 1, &field);
-  if (code != Return::kSuccess || field.result != Return::kSuccess || field.value_type != kValueUnsigned)
-    return std::nullopt;
-  return field.value.u32;
-}
-
-}  // namespace
-
 Result<GpuUse> Driver::use_of(const Held& gpu) const {
   const Functions& f = library_->functions();
   GpuUse use;
@@ -76,7 +62,8 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
   use.utilization = reported(f.utilization, gpu.device).value_or(Utilization{}).gpu;
   use.compute_mode = compute_mode_of(f, gpu.device);
   if (const auto persistence = reported(f.persistence_mode, gpu.device)) use.persistence = *persistence == kEnabled;
-  use.demand = demand_of(f, gpu.device);
+  if (const auto [demand] = read_fields(f, gpu.device, std::array{kFieldRecoveryAction}); demand)
+    use.demand = static_cast<std::uint32_t>(*demand);
   TRY(use.processes, read_processes(*library_, gpu.device));
   return use;
 }

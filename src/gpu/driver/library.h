@@ -126,6 +126,25 @@ Return read_text(F* function, Device device, std::string& text) {
   return code;
 }
 
+// The values of fields of a device that are whole numbers; absent if the driver does not report one.
+template <std::size_t kCount>
+std::array<std::optional<std::uint64_t>, kCount> read_fields(const Functions& f, Device device,
+                                                             const std::array<std::uint32_t, kCount>& ids) {
+  std::array<FieldValue, kCount> fields{};
+  for (std::size_t i = 0; i < kCount; ++i) {
+    fields[i].field = ids[i];
+    fields[i].result = Return::kUnknown;
+  }
+  std::array<std::optional<std::uint64_t>, kCount> values;
+  if (call(f.field_values, device, static_cast<std::int32_t>(kCount), fields.data()) != Return::kSuccess) return values;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const auto type = fields[i].result == Return::kSuccess ? fields[i].value_type : -1;
+    if (type == kValueUnsigned) values[i] = fields[i].value.u32;
+    if (type == kValueUnsignedLong || type == kValueUnsignedLongLong) values[i] = fields[i].value.u64;
+  }
+  return values;
+}
+
 class Library {
  public:
   // driver_root: where the driver's user-space libraries are mounted; with "" or "/" only the loader's search path is

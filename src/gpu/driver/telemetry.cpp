@@ -18,38 +18,8 @@ constexpr std::uint32_t kMemoryTemperature = 82, kEnergy = 83, kEccCorrected = 3
                         kPowerLimit = 192;
 constexpr std::uint32_t kSmClock = 1, kMemoryClock = 2;
 
-std::optional<std::uint64_t> value_of(const FieldValue& field) {
-  constexpr std::int32_t kUnsignedLong = 2, kUnsignedLongLong = 3;
-  if (field.result != Return::kSuccess) return {};
-  if (field.value_type == kValueUnsigned) return field.value.u32;
-  if (field.value_type == kUnsignedLong || field.value_type == kUnsignedLongLong) return field.value.u64;
-  return {};
-}
-
 std::optional<double> thousandth(std::optional<std::uint64_t> value) {
   return value ? std::optional(static_cast<double>(*value) / 1000) : std::nullopt;
-}
-
-void read_fields(const Functions& f, Device device, GpuTelemetry& into) {
-  std::array<FieldValue, 4> fields{};
-  const std::array ids{kMemoryTemperature, kEccCorrected, kEccUncorrected, kPowerLimit};
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    fields[i].field = ids[i];
-    fields[i].result = Return::kUnknown;
-  }
-  if (call(f.field_values, device, static_cast<std::int32_t>(fields.size()), fields.data()) != Return::kSuccess) return;
-  if (const auto value = value_of(fields[0])) into.memory_celsius = static_cast<double>(*value);
-  into.ecc_corrected = value_of(fields[1]);
-  into.ecc_uncorrected = value_of(fields[2]);
-  into.power_limit_watts = thousandth(value_of(fields[3]));
-}
-
-std::optional<double> energy_of(const Functions& f, Device device) {
-  FieldValue field{};
-  field.field = kEnergy;
-  field.result = Return::kUnknown;
-  if (call(f.field_values, device, 1, &field) != Return::kSuccess) return {};
-  return thousandth(value_of(field));
 }
 
 std::optional<double> clock_of(const Functions& f, Device device, std::uint32_t which) {
@@ -163,9 +133,15 @@ GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime n
   into.sm_hertz = clock_of(f, gpu.device, kSmClock);
   into.memory_hertz = clock_of(f, gpu.device, kMemoryClock);
   into.clock_reasons = reported(f.clock_reasons, gpu.device);
-  read_fields(f, gpu.device, into);
+  const auto [memory_celsius, corrected, uncorrected, power_limit] =
+      read_fields(f, gpu.device, std::array{kMemoryTemperature, kEccCorrected, kEccUncorrected, kPowerLimit});
+  if (memory_celsius) into.memory_celsius = static_cast<double>(*memory_celsius);
+  into.ecc_corrected = corrected;
+  into.ecc_uncorrected = uncorrected;
+  into.power_limit_watts = thousandth(power_limit);
   Energy& energy = energies_[gpu.uuid];
-  if (!energy.at || now - *energy.at >= kEnergyEvery) energy = {now, energy_of(f, gpu.device)};
+  if (!energy.at || now - *energy.at >= kEnergyEvery)
+    energy = {now, thousandth(read_fields(f, gpu.device, std::array{kEnergy})[0])};
   into.energy_joules = energy.joules;
   if (has_activity(f, gpu.device))
     into.activity = activity(library, gpu.uuid, now, [&gpu](const Functions& of, GpmSample sample) {
