@@ -7,97 +7,269 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/backoff.h"
 #include "base/text.h"
+#include "kube/api_status.h"
+#include "kube/client/list_watch.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 
 namespace tranche::kube {
+namespace {
 
-PodWatch::PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
-                   std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
-    : loop_(loop),
-      node_(node),
-      on_pods_(std::move(on_pods)),
-      watch_(loop, client, "/api/v1/pods",
-             {.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node), .seed = seed},
-             {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
-              .on_line = [this](std::string_view line) { return on_line(line); },
-              .on_turn =
-                  [this, on_turn = std::move(on_turn)] {
-                    if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
-                    on_turn();
-                  }}) {}
+using namespace std::chrono_literals;
 
-void PodWatch::apply(PodChanges changes) {
-  last_event_ = loop_.now();
-  std::ranges::move(changes, std::back_inserter(changes_));
-}
+constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds if configured
+constexpr int kMostPages = 50;
+constexpr Duration kBetweenWrites = 1s;
+constexpr Duration kStarting = 3s;     // to open the driver and register with kubelet
+constexpr Duration kForbidden = 5min;  // until an administrator may have granted the permission
 
-Result<ListHead> PodWatch::on_page(std::string_view body, bool first) {
-  if (first) {
-    listed_.clear();
-    pages_ = 0;
+}  // namespace
+
+// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
+// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods or kMostPages
+// pages counts as failed. Loop thread only.
+class PodWatch {
+ public:
+  // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
+  // object. on_turn: also if only the state of the watch has changed.
+  PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
+           std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
+      : loop_(loop),
+        node_(node),
+        on_pods_(std::move(on_pods)),
+        watch_(loop, client, "/api/v1/pods",
+               {.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node), .seed = seed},
+               {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
+                .on_line = [this](std::string_view line) { return on_line(line); },
+                .on_turn =
+                    [this, on_turn = std::move(on_turn)] {
+                      if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
+                      on_turn();
+                    }}) {}
+
+  const PodTable& pods() const { return table_; }
+  const Reflector& reflector() const { return watch_.reflector(); }
+  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
+
+ private:
+  Result<ListHead> on_page(std::string_view body, bool first) {
+    if (first) {
+      listed_.clear();
+      pages_ = 0;
+    }
+    TRY(auto page, parse_pod_list(body));
+    for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
+    for (auto& pod : page.pods)  // a server, or a proxy in front of it, may ignore the selector
+      if (pod.node_name == node_) listed_.push_back(std::move(pod));
+    if (++pages_ > kMostPages || listed_.size() > kMostPods) {
+      listed_ = {};
+      return fail(Kind::kInvalid,
+                  fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
+                              kMostPages));
+    }
+    if (page.head.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
+    return page.head;
   }
-  TRY(auto page, parse_pod_list(body));
-  for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
-  for (auto& pod : page.pods)  // a server, or a proxy in front of it, may ignore the selector
-    if (pod.node_name == node_) listed_.push_back(std::move(pod));
-  if (++pages_ > kMostPages || listed_.size() > kMostPods) {
-    listed_ = {};
-    return fail(Kind::kInvalid,
-                fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
-                            kMostPages));
+
+  Result<WatchEvent> on_line(std::string_view line) {
+    PodChanges changes;
+    auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
+      TRY(auto pod, read_pod(object));
+      if (pod.node_name != node_) return {};
+      if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
+        return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
+      changes = table_.apply(change, std::move(pod));
+      return {};
+    });
+    if (event) apply(std::move(changes));
+    return event;
   }
-  if (page.head.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
-  return page.head;
-}
 
-Result<WatchEvent> PodWatch::on_line(std::string_view line) {
-  PodChanges changes;
-  auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
-    TRY(auto pod, read_pod(object));
-    if (pod.node_name != node_) return {};
-    if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
-      return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
-    changes = table_.apply(change, std::move(pod));
-    return {};
-  });
-  if (event) apply(std::move(changes));
-  return event;
-}
+  void apply(PodChanges changes) {
+    last_event_ = loop_.now();
+    std::ranges::move(changes, std::back_inserter(changes_));
+  }
 
-EventSender::~EventSender() {
-  if (client_ != nullptr) client_->cancel(call_);
-}
+  os::Loop& loop_;
+  const std::string node_;
+  std::function<void(const PodChanges&)> on_pods_;
+  PodTable table_;
+  std::vector<PodSeen> listed_;  // the pages of an incomplete list
+  int pages_ = 0;
+  PodChanges changes_;  // not passed on yet: a burst of events is one callback
+  std::optional<MonoTime> last_event_;
+  ListWatch watch_;  // last: it calls the rest
+};
 
-void EventSender::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
-  queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
-  step();
-}
+// Sends the requests of EventQueue, one at a time, when they are due. Loop thread only.
+class EventSender {
+ public:
+  // on_answer: after each request; it must not destroy this object.
+  EventSender(os::Loop& loop, EventSettings settings, std::function<void()> on_answer)
+      : loop_(loop), on_answer_(std::move(on_answer)), queue_(std::move(settings)) {}
+  ~EventSender() {
+    if (client_ != nullptr) client_->cancel(call_);
+  }
 
-void EventSender::use(KubeClient& client) {
-  client_ = &client;
-  step();
-}
+  void emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
+    queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
+    step();
+  }
 
-void EventSender::step() {
-  if (client_ == nullptr) return;
-  timer_.stop();
-  if (const auto next = queue_.take(loop_.now())) {
-    const auto done = [this](const KubeAnswer& answer) {
+  // Everything waits for this call.
+  void use(KubeClient& client) {
+    client_ = &client;
+    step();
+  }
+
+  const EventReport& report() const { return queue_.report(); }
+
+ private:
+  void step() {
+    if (client_ == nullptr) return;
+    timer_.stop();
+    if (const auto next = queue_.take(loop_.now())) {
+      const auto done = [this](const KubeAnswer& answer) {
+        call_ = 0;
+        const std::string why = succeeded(answer) ? "" : why_not(answer);
+        if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
+        queue_.done(answer.status, why, loop_.now());
+        step();
+        on_answer_();
+      };
+      call_ =
+          next->create ? client_->create(next->path, next->body, done) : client_->patch(next->path, next->body, done);
+      return;
+    }
+    if (const auto due = queue_.next(loop_.now()))
+      timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
+  }
+
+  os::Loop& loop_;
+  std::function<void()> on_answer_;
+  KubeClient* client_ = nullptr;
+  EventQueue queue_;
+  KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_};
+};
+
+// Keeps a condition of this Node up to date, and removes a startup taint once the node is serving. Sends no requests
+// while nothing changes: it writes if the condition differs from the last one written, at most once per second, and
+// retries failures with back-off. Loop thread only.
+class ConditionController {
+ public:
+  // `startup_taint`: its key, "" = none. on_change: the report has changed; not called inside a call to this object.
+  ConditionController(os::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
+                      std::function<void()> on_change)
+      : loop_(loop),
+        node_(std::move(node)),
+        taint_(std::move(startup_taint)),
+        on_change_(std::move(on_change)),
+        backoff_(1s, 5min, seed) {
+    wait(kStarting);
+  }
+  ~ConditionController() {
+    if (client_ != nullptr) client_->cancel(call_);
+  }
+
+  // Everything waits for this call.
+  void use(KubeClient& client) {
+    client_ = &client;
+    step();
+  }
+
+  void want(NodeCondition condition) {
+    if (wanted_ == condition) return;
+    wanted_ = std::move(condition);
+    if (!settled_ && wanted_->ready) {  // no need to wait any longer
+      settled_ = true;
+      timer_.stop();
+    }
+    step();
+  }
+
+  const ConditionReport& report() const { return report_; }
+
+ private:
+  void step() {
+    if (client_ == nullptr || !wanted_ || call_ != 0 || timer_.running()) return;
+    if (wanted_ != written_) return write(*wanted_);
+    if (!taint_.empty() && wanted_->ready) look_for_taint();
+  }
+
+  void write(const NodeCondition& condition) {
+    if (!written_ || written_->ready != condition.ready) changed_ = loop_.wall_now();
+    const std::string body = condition_patch(condition, changed_, loop_.wall_now());
+    call_ = client_->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
       call_ = 0;
-      const std::string why = succeeded(answer) ? "" : why_not(answer);
-      if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
-      queue_.done(answer.status, why, loop_.now());
-      step();
-      on_answer_();
-    };
-    call_ = next->create ? client_->create(next->path, next->body, done) : client_->patch(next->path, next->body, done);
-    return;
+      if (failed(answer, "the node's condition is not written")) return;
+      written_ = condition;
+      report_ = {condition.reason, {}};
+      wait(kBetweenWrites);
+      on_change_();
+    });
   }
-  if (const auto due = queue_.next(loop_.now()))
-    timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
-}
+
+  void look_for_taint() {
+    call_ = client_->get(node_path(node_), [this](const KubeAnswer& answer) {
+      call_ = 0;
+      if (failed(answer, "the startup taint is not looked for")) return;
+      const auto patch = patch_without_taint(answer.body, taint_);
+      if (!patch) {
+        log::warning("kube.taint", {{"taint", taint_}, {"why", patch.error()}});
+        return wait(backoff_.next());
+      }
+      if (*patch) return remove_taint(**patch);
+      taint_.clear();  // once: a taint that is added again is deliberate
+    });
+  }
+
+  void remove_taint(const std::string& patch) {
+    call_ = client_->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
+      call_ = 0;
+      if (failed(answer, "the startup taint is not removed")) return;
+      log::info("kube.taint_removed", {{"taint", taint_}});
+      taint_.clear();
+    });
+  }
+
+  // True: it failed, and will be retried.
+  bool failed(const KubeAnswer& answer, const char* what) {
+    if (succeeded(answer)) {
+      backoff_.reset();
+      return false;
+    }
+    const std::string problem = std::string(what) + ": " + why_not(answer);
+    if (problem != report_.problem) log::warning("kube.node", {{"status", answer.status}, {"why", problem}});
+    report_.problem = problem;
+    wait(answer.status == http::kForbidden || answer.status == http::kNotFound ? kForbidden : backoff_.next());
+    on_change_();
+    return true;
+  }
+
+  void wait(Duration duration) {
+    timer_.start(duration, [this] {
+      settled_ = true;
+      step();
+    });
+  }
+
+  os::Loop& loop_;
+  std::string node_;
+  std::string taint_;
+  std::function<void()> on_change_;
+  Backoff backoff_;
+  KubeClient* client_ = nullptr;
+  KubeClient::Id call_ = 0;
+  os::Timer timer_{loop_};
+  std::optional<NodeCondition> wanted_;
+  std::optional<NodeCondition> written_;
+  bool settled_ = false;  // the first moments after a start are not reported
+  WallTime changed_{};
+  ConditionReport report_;
+};
 
 Cluster::Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
                  std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
@@ -109,9 +281,11 @@ Cluster::Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::str
       on_turn_(std::move(on_turn)),
       // So that nodes of a cluster that start together do not send requests at the same time.
       seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())),
-      events_(loop, {.node = node_name_, .seed = seed_}, on_turn_) {
+      events_(std::make_unique<EventSender>(loop, EventSettings{.node = node_name_, .seed = seed_}, on_turn_)) {
   link_.when_settled([this] { start(); });
 }
+
+Cluster::~Cluster() = default;
 
 void Cluster::start() {
   starting_ = false;
@@ -127,7 +301,7 @@ void Cluster::start() {
     return on_turn_();
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
-  events_.use(*client);
+  events_->use(*client);
   for (const auto& [type, controller] : conditions_) controller->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
@@ -143,7 +317,7 @@ void Cluster::start() {
 }
 
 void Cluster::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
-  if (off_.empty()) events_.emit(about, reason, message);
+  if (off_.empty()) events_->emit(about, reason, message);
 }
 
 void Cluster::emit_on_node(const Reason& reason, const std::string& message) {
@@ -177,7 +351,7 @@ ClusterReport Cluster::report() const {
   report.server = link_.server();
   report.reason = off_;
   if (starting_) report.state = "starting";
-  if (off_.empty()) report.events = events_.report();
+  if (off_.empty()) report.events = events_->report();
   if (const auto ready = conditions_.find(kReadyCondition); ready != conditions_.end())
     report.condition = ready->second->report();
   if (const auto* client = link_.client()) report.requests = client->counts();

@@ -13,70 +13,21 @@
 #include "base/time.h"
 #include "kube/client/kube_client.h"
 #include "kube/client/kube_link.h"
-#include "kube/client/list_watch.h"
 #include "kube/event_queue.h"
-#include "kube/live/condition_controller.h"
+#include "kube/node_condition.h"
 #include "kube/pod.h"
 #include "os/loop/loop.h"
 
 namespace tranche::kube {
 
-// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
-// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods or kMostPages
-// pages counts as failed. Loop thread only.
-class PodWatch {
- public:
-  static constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds if configured
-  static constexpr int kMostPages = 50;
+class PodWatch;
+class EventSender;
+class ConditionController;
 
-  // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
-  // object. on_turn: also if only the state of the watch has changed.
-  PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
-           std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn);
-
-  const PodTable& pods() const { return table_; }
-  const Reflector& reflector() const { return watch_.reflector(); }
-  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
-
- private:
-  Result<ListHead> on_page(std::string_view body, bool first);
-  Result<WatchEvent> on_line(std::string_view line);
-  void apply(PodChanges changes);
-
-  os::Loop& loop_;
-  const std::string node_;
-  std::function<void(const PodChanges&)> on_pods_;
-  PodTable table_;
-  std::vector<PodSeen> listed_;  // the pages of an incomplete list
-  int pages_ = 0;
-  PodChanges changes_;  // not passed on yet: a burst of events is one callback
-  std::optional<MonoTime> last_event_;
-  ListWatch watch_;  // last: it calls the rest
-};
-
-// Sends the requests of EventQueue, one at a time, when they are due. Loop thread only.
-class EventSender {
- public:
-  // on_answer: after each request; it must not destroy this object.
-  EventSender(os::Loop& loop, EventSettings settings, std::function<void()> on_answer)
-      : loop_(loop), on_answer_(std::move(on_answer)), queue_(std::move(settings)) {}
-  ~EventSender();
-  EventSender(const EventSender&) = delete;
-  EventSender& operator=(const EventSender&) = delete;
-
-  void emit(const ObjectRef& about, const Reason& reason, const std::string& message);
-  void use(KubeClient& client);  // everything waits for this call
-  const EventReport& report() const { return queue_.report(); }
-
- private:
-  void step();
-
-  os::Loop& loop_;
-  std::function<void()> on_answer_;
-  KubeClient* client_ = nullptr;
-  EventQueue queue_;
-  KubeClient::Id call_ = 0;
-  os::Timer timer_{loop_};
+struct ConditionReport {
+  std::string written;  // "Serving"; "" = nothing yet
+  std::string problem;  // why the newest condition could not be written
+  friend bool operator==(const ConditionReport&, const ConditionReport&) = default;
 };
 
 // For status and metrics.
@@ -101,6 +52,7 @@ class Cluster {
   // object.
   Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
           std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn);
+  ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
 
@@ -129,7 +81,7 @@ class Cluster {
   bool starting_ = true;
   std::string off_;  // the reason
   std::string logged_;
-  EventSender events_;
+  std::unique_ptr<EventSender> events_;
   std::map<std::string, std::unique_ptr<ConditionController>, std::less<>> conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
