@@ -37,13 +37,12 @@ Result<Node> read_node(std::string_view status_json) {
   node.driver = text_at(member_at(json, "driver"), "version");
   auto devices = view::read_devices(json);
   for (auto& device : devices.planned) {
-    for (auto& tenant : std::exchange(device.tenants, {})) {
-      tenant.device = device.index;
-      node.tenants.push_back(std::move(tenant));
-    }
+    for (auto& tenant : device.tenants) tenant.device = device.index;
+    std::ranges::move(std::exchange(device.tenants, {}), std::back_inserter(node.tenants));
     node.devices.push_back({std::move(device)});
   }
   std::ranges::move(devices.elsewhere, std::back_inserter(node.tenants));
+  for (auto& tenant : node.tenants) tenant.name = tenant.full_name;
   node.waiting = texts_at(member_at(json, "change"), "waitingFor");
   read_acts(member_at(json, "guard"), node);
   return node;

@@ -20,7 +20,7 @@ namespace tranche::top {
 struct Device : view::Device {
   bool answers = true;  // the node's agent; if not, only the index and the reason are known
 };
-using Tenant = view::Tenant;  // `device` is the index; of a cluster: "node/index"
+using Tenant = view::Tenant;  // `name` is the full one, `device` the index; of a cluster: "node/index"
 
 struct Node {
   bool cluster = false;  // of several nodes, as cluster_of() makes it

@@ -51,9 +51,9 @@ Device read_device(const Json& json) {
 
 Tenant read_tenant(const Json& grant, const Json& part) {
   Tenant tenant;
-  tenant.name = tenant.short_name = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
-  tenant.name += "/" + text_at(grant, "container");
-  if (text_at(grant, "container") != "main") tenant.short_name = tenant.name;
+  const std::string pod = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
+  tenant.full_name = pod + "/" + text_at(grant, "container");
+  tenant.name = text_at(grant, "container") == "main" ? pod : tenant.full_name;
   tenant.device = text_at(part, "uuid");
   tenant.resource = text_at(grant, "resource");
   tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
@@ -176,7 +176,7 @@ Devices read_devices(const Json& status, const std::map<std::string, std::uint64
         all.elsewhere.push_back(std::move(tenant));
         continue;
       }
-      const auto container = containers.find(tenant.name);
+      const auto container = containers.find(tenant.full_name);
       add_use(tenant, text_at(grant, "grant"), devices[static_cast<std::size_t>(device - all.planned.begin())],
               container == containers.end() ? 0 : container->second);
       device->tenants.push_back(std::move(tenant));
@@ -184,7 +184,7 @@ Devices read_devices(const Json& status, const std::map<std::string, std::uint64
   for (std::size_t at = 0; at < devices.size(); ++at) {
     Device& device = all.planned[at];
     std::map<std::string, int> index;
-    for (std::size_t n = 0; n < device.tenants.size(); ++n) index[device.tenants[n].name] = static_cast<int>(n);
+    for (std::size_t n = 0; n < device.tenants.size(); ++n) index[device.tenants[n].full_name] = static_cast<int>(n);
     for (const Json& slot : list_at(devices[at], "slots")) {
       const auto holder = index.find(text_at(slot, "holder"));
       device.slots.push_back(holder == index.end() ? -1 : holder->second);

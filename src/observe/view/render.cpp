@@ -86,8 +86,8 @@ void put_device(std::string& out, const Device& device, const Pen& pen) {
     if (tenant.used_mib && tenant.limit_mib > 0 && tenant.processes != 0u)
       memory = fmt::format("{} {:>6} of {:>6} MiB", fill_bar(*tenant.used_mib, tenant.limit_mib, 10), *tenant.used_mib,
                            tenant.limit_mib);
-    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n", letter(i, pen), clipped(tenant.short_name, kNameWidth),
-                       kNameWidth, tenant.slots, tenant.slots == 1 ? "slot" : "slots", memory,
+    out += fmt::format("   {} {:<{}} {:>2} {:<5}  {}{}\n", letter(i, pen), clipped(tenant.name, kNameWidth), kNameWidth,
+                       tenant.slots, tenant.slots == 1 ? "slot" : "slots", memory,
                        tenant.sms > 0 ? fmt::format("  {:>3} SMs", tenant.sms) : "");
   }
 }
@@ -97,7 +97,7 @@ void put_folded(std::string& out, const Device& device, const Pen& pen) {
                      device.used_mib.value_or(0), device.memory_mib, state_of(device, pen),
                      device.healthy ? "" : ": " + visible_text(device.reason + device.unhealthy_for));
   for (std::size_t i = 0; i < device.tenants.size(); ++i)
-    out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].short_name));
+    out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].name));
   if (!device.tenants.empty()) out += "\n";
 }
 

@@ -19,9 +19,9 @@ namespace tranche::view {
 
 // A container and what it holds of one device. Figures that are absent are not known.
 struct Tenant {
-  std::string name;        // "default/train-0/main"
-  std::string short_name;  // without a container "main"
-  std::string device;      // UUID
+  std::string name;       // as full_name, without a container "main"
+  std::string full_name;  // "default/train-0/main"
+  std::string device;     // UUID
   std::string resource;
   std::uint32_t slots = 0;
   std::uint64_t limit_mib = 0;  // 0 = no limit
@@ -85,7 +85,7 @@ struct Devices {
   std::vector<Device> planned;    // with their tenants
   std::vector<Tenant> elsewhere;  // on devices that are not planned any more, or for claims only
 };
-// `containers`: main processes by the names of tenants, where the node agent does not know whose a process is.
+// `containers`: main processes by full names, where the node agent does not know whose a process is.
 Devices read_devices(const nlohmann::json& status, const std::map<std::string, std::uint64_t>& containers = {});
 
 // `kubelet_json` is "" or the kubelet double's state file.

@@ -56,7 +56,7 @@ void put_bar(Html& html, const view::Device& device) {
   for (const auto& tenant : device.tenants) {
     const double wide = std::max(tenant.slots * 0.5, tenant.slots - static_cast<double>(width) * kGap);
     html.add(R"(<rect class="t0" x="{}" width="{:.3f}" height="1"><title>{}</title></rect>)", at, wide,
-             text(tenant.short_name));
+             text(tenant.name));
     at += tenant.slots;
   }
   html.raw("</svg>");
@@ -161,9 +161,9 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
   for (const auto& node : nodes)
     for (const auto& device : node.view.devices)
       for (const auto& tenant : device.tenants) {
-        if (tenant.short_name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
+        if (tenant.name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
         rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
-                 text(tenant.short_name), text(node.name), text(device.index), tenant.slots,
+                 text(tenant.name), text(node.name), text(device.index), tenant.slots,
                  tenant.used_mib ? fmt::format("{} MiB", *tenant.used_mib) : "not known",
                  tenant.limit_mib == 0 ? "none" : fmt::format("{} MiB", tenant.limit_mib));
       }
@@ -225,7 +225,7 @@ std::string to_json(const Shown& shown) {
     for (const auto& d : node.view.devices) {
       Json tenants = Json::array();
       for (const auto& t : d.tenants)
-        tenants.push_back({{"name", t.short_name},
+        tenants.push_back({{"name", t.name},
                            {"slots", t.slots},
                            {"usedMiB", t.used_mib ? Json(*t.used_mib) : Json()},
                            {"limitMiB", t.limit_mib}});
