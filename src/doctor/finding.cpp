@@ -52,30 +52,10 @@ void Findings::add(Finding finding) {
   if (on_add) on_add(back());
 }
 
-void Findings::pass(std::string id, std::string about, std::string what) {
-  add({Verdict::kPass, std::move(id), std::move(what), std::move(about), {}});
-}
-
-void Findings::note(std::string id, std::string about, std::string what, std::string remedy) {
-  add({Verdict::kNote, std::move(id), std::move(what), std::move(about), std::move(remedy)});
-}
-
-void Findings::warn(std::string id, std::string about, std::string what, std::string remedy) {
-  add({Verdict::kWarning, std::move(id), std::move(what), std::move(about), std::move(remedy)});
-}
-
-void Findings::fail(std::string id, std::string about, std::string what, std::string remedy) {
-  add({Verdict::kFail, std::move(id), std::move(what), std::move(about), std::move(remedy)});
-}
-
-void Findings::skip(std::string id, std::string about, std::string why, std::string remedy) {
-  add({Verdict::kSkip, std::move(id), std::move(why), std::move(about), std::move(remedy)});
-}
-
 void Findings::pass_or(Verdict otherwise, bool passed, std::string id, std::string about, std::string what,
                        std::string what_else, std::string remedy) {
   if (passed) return pass(std::move(id), std::move(about), std::move(what));
-  add({otherwise, std::move(id), std::move(what_else), std::move(about), std::move(remedy)});
+  add({otherwise, std::move(id), std::move(about), std::move(what_else), std::move(remedy)});
 }
 
 int exit_status(const Findings& findings) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tranche::doctor {
@@ -13,10 +14,10 @@ std::string_view to_string(Verdict verdict);  // "PASS", "NOTE", "WARN", "FAIL",
 
 struct Finding {
   Verdict verdict = Verdict::kSkip;
-  std::string id;      // stable: "driver.version", "deep.memory.beyond"
-  std::string what;    // one sentence: the finding, with figures
-  std::string about;   // the object: a path, a resource, a pool, a GPU's UUID; "" where there is only one
-  std::string remedy;  // what the operator does; "" = nothing
+  std::string id;           // stable: "driver.version", "deep.memory.beyond"
+  std::string about;        // the object: a path, a resource, a pool, a GPU's UUID; "" where there is only one
+  std::string what;         // one sentence: the finding, with figures
+  std::string remedy = {};  // what the operator does; "" = nothing
   friend bool operator==(const Finding&, const Finding&) = default;
 };
 
@@ -26,11 +27,12 @@ struct Findings : std::vector<Finding> {
   std::function<void(const Finding&)> on_add;  // for a report that is printed while the checks run; called inside add()
 
   void add(Finding finding);
-  void pass(std::string id, std::string about, std::string what);
-  void note(std::string id, std::string about, std::string what, std::string remedy);
-  void warn(std::string id, std::string about, std::string what, std::string remedy);
-  void fail(std::string id, std::string about, std::string what, std::string remedy);
-  void skip(std::string id, std::string about, std::string why, std::string remedy = {});
+  // With the texts of a Finding, in their order.
+  void pass(auto&&... texts) { add({Verdict::kPass, std::forward<decltype(texts)>(texts)...}); }
+  void note(auto&&... texts) { add({Verdict::kNote, std::forward<decltype(texts)>(texts)...}); }
+  void warn(auto&&... texts) { add({Verdict::kWarning, std::forward<decltype(texts)>(texts)...}); }
+  void fail(auto&&... texts) { add({Verdict::kFail, std::forward<decltype(texts)>(texts)...}); }
+  void skip(auto&&... texts) { add({Verdict::kSkip, std::forward<decltype(texts)>(texts)...}); }
   // pass() with `what`; if it has not passed, `otherwise` with `what_else` and the remedy.
   void pass_or(Verdict otherwise, bool passed, std::string id, std::string about, std::string what,
                std::string what_else, std::string remedy);

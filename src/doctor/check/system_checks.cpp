@@ -71,7 +71,7 @@ void check_system(const CheckOptions& options, Findings& findings) {
 void check_config(const CheckOptions& options, Findings& findings) {
   for (const Problem& problem : options.config_problems) {
     findings.add({problem.severity == Severity::kError ? Verdict::kFail : Verdict::kWarning, "config.file",
-                  problem.path.empty() ? problem.what : problem.path + ": " + problem.what, to_string(problem.place),
+                  to_string(problem.place), problem.path.empty() ? problem.what : problem.path + ": " + problem.what,
                   problem.remedy});
   }
   if (options.config_problems.empty() && !options.config_path.empty()) {

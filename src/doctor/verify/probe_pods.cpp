@@ -195,7 +195,7 @@ Result<Findings> checks_of_log(std::string_view log) {
     const std::string word = text_at(one, "verdict");
     const auto verdict = word == "PASS" ? Verdict::kPass : word == "FAIL" ? Verdict::kFail : Verdict::kSkip;
     if (checks.size() < kMostChecks)
-      checks.add({verdict, plain(text_at(one, "id")), plain(text_at(one, "what")), plain(text_at(one, "about")),
+      checks.add({verdict, plain(text_at(one, "id")), plain(text_at(one, "about")), plain(text_at(one, "what")),
                   plain(text_at(one, "remedy"))});
   }
   return checks;

@@ -140,8 +140,8 @@ TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
   Findings checks;
   judge_neighbours({{.output = "nothing"}, {.output = log}}, {"GPU-a", "GPU-b"}, checks);
   ASSERT_EQ(checks.size(), 4u);
-  EXPECT_EQ(checks[0], (Finding{Verdict::kPass, "deep.other-user", "a process of user 65534 computed beside root's",
-                                "GPU-a", ""}));
+  EXPECT_EQ(checks[0],
+            (Finding{Verdict::kPass, "deep.other-user", "GPU-a", "a process of user 65534 computed beside root's"}));
   EXPECT_EQ(checks[1].id, "deep.neighbour");
   EXPECT_EQ(checks[1].verdict, Verdict::kPass);
   for (const auto at : {2, 3}) {
