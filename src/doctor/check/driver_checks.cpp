@@ -1,4 +1,4 @@
-// The driver: kernel module, library, and every GPU behind them.
+// The driver: kernel module, library, every GPU behind them, and the device nodes that a container with a GPU needs.
 #include <algorithm>
 #include <charconv>
 
@@ -79,6 +79,19 @@ void note_platform(inventory::Platform platform, Findings& findings) {
                     : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg");
 }
 
+void check_node(const CheckOptions& options, const std::string& path, const std::string& remedy, Findings& findings) {
+  const auto there = status_of(under_root(options, path));
+  if (!std::filesystem::is_character_file(there))
+    return findings.fail("device.node", path,
+                         there.type() == std::filesystem::file_type::not_found ? "the device node is missing"
+                                                                               : "this is not a character device",
+                         remedy);
+  constexpr auto kAnyone = std::filesystem::perms::others_read | std::filesystem::perms::others_write;
+  if ((there.permissions() & kAnyone) != kAnyone)
+    findings.warn("device.node", path, "only its owner and group may use this device: pods of other users cannot",
+                  "set NVreg_DeviceFileMode=0666 for the nvidia module");
+}
+
 void doubt(const std::vector<std::string>& doubts, Findings& findings) {
   for (const std::string& sentence : doubts)
     findings.warn("gpu.doubt", "", sentence, "see dmesg, and whether the driver is of this GPU");
@@ -129,6 +142,21 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
     check_gpu(gpu, use == uses.end() ? nullptr : &*use, options.dra.config, findings);
   }
   return *std::move(node);
+}
+
+void check_devices(const CheckOptions& options, const inventory::Inventory& node, Findings& findings) {
+  if (node.gpus.empty()) return;  // without a driver the nodes are missing too: one finding is enough
+  const std::size_t before = findings.size();
+  check_node(options, "/dev/nvidiactl", "run `nvidia-smi` once as root, or `nvidia-modprobe`", findings);
+  check_node(options, "/dev/nvidia-uvm", "run `nvidia-modprobe -u -c=0`: without it CUDA fails with CUDA_ERROR_UNKNOWN",
+             findings);
+  for (const inventory::Gpu& gpu : node.gpus) {
+    check_node(options, "/dev/nvidia" + std::to_string(gpu.minor),
+               "run `nvidia-modprobe -c=" + std::to_string(gpu.minor) + "`", findings);
+  }
+  if (findings.size() == before) {
+    findings.pass("device.node", "/dev", "device nodes of the driver and of every GPU are there");
+  }
 }
 
 }  // namespace tranche::check
