@@ -14,7 +14,7 @@
 
 #include "base/result.h"
 #include "dra/slices.h"
-#include "kube/watch_event.h"
+#include "kube/object.h"
 
 namespace tranche::dra {
 

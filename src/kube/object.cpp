@@ -1,17 +1,21 @@
 #include "kube/object.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace tranche::kube {
 namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::int64_t kLongestRetrySeconds = 300;
+constexpr std::size_t kLongestReason = 400;
 constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), the format of object names
 
 bool is_legal_name(std::string_view name) {
@@ -21,7 +25,27 @@ bool is_legal_name(std::string_view name) {
          outer(name.back());
 }
 
+constexpr std::array<std::string_view, 5> kChanges{"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"};  // by Change
+
 }  // namespace
+
+ApiStatus read_status(const Json& object) {
+  ApiStatus status;
+  status.code = static_cast<int>(std::clamp<std::int64_t>(number_at(object, "code").value_or(0), 0, 999));
+  status.message = cut_text(text_at(object, "message"), kLongestReason);
+  const auto wait = number_at(member_at(object, "details"), "retryAfterSeconds").value_or(0);
+  status.retry_after = std::chrono::seconds(std::clamp<std::int64_t>(wait, 0, kLongestRetrySeconds));
+  return status;
+}
+
+ApiStatus status_of_body(int http_status, std::string_view body) {
+  const auto document = json_of(body);
+  ApiStatus status;
+  if (text_at(document, "kind") == "Status") status = read_status(document);
+  status.code = http_status;
+  if (status.message.empty() && !trimmed(body).empty()) status.message = in_quotes(trimmed(body));
+  return status;
+}
 
 std::string name_of(const Json& object) {
   return text_at(member_at(object, "metadata"), "name");
@@ -62,6 +86,29 @@ Result<ObjectName> parse_object_name(std::string_view text) {
     if (label && is_legal_name(found.in_namespace) && is_legal_name(found.name)) return found;
   }
   return fail(Kind::kInvalid, in_quotes(text) + " is no NAMESPACE/NAME; write for example gpu-operator/gpu-configs");
+}
+
+Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<Status(Change, const Json&)>& object) {
+  const auto document = json_of(line);
+  if (!document.is_object())
+    return fail(Kind::kInvalid, "a watch brought something that is no JSON object: " + in_quotes(line));
+  const std::string type = text_at(document, "type");
+  const auto* const known = std::ranges::find(kChanges, type);
+  if (known == kChanges.end())
+    return fail(Kind::kInvalid, "a watch brought an event of an unknown type: " + in_quotes(type));
+  const auto& held = member_at(document, "object");
+  if (!held.is_object()) return fail(Kind::kInvalid, "a watch brought an event without an object: " + type);
+  const auto change = static_cast<Change>(known - kChanges.begin());
+  WatchEvent event{change, {}, {}};
+  if (change == Change::kError) {
+    event.error = read_status(held);
+    return event;
+  }
+  event.resource_version = text_at(member_at(held, "metadata"), "resourceVersion");
+  if (event.resource_version.empty())
+    return fail(Kind::kInvalid, "a watch brought an object without a resourceVersion: " + type);
+  if (change != Change::kBookmark) TRY_STATUS(object(change, held));
+  return event;
 }
 
 }  // namespace tranche::kube

@@ -1,6 +1,6 @@
 #pragma once
-// Objects of any kind, as far as API conventions define them, and the few fields of a node and a ConfigMap that are
-// used. Pure; fuzzed.
+// Objects of any kind, their lists and watches, as far as API conventions define them, and the few fields of a node and
+// a ConfigMap that are used. Pure; fuzzed.
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "kube/api_status.h"
 
 namespace tranche::kube {
 
@@ -21,6 +22,22 @@ struct ListHead {
 // received. `what`: for the message.
 Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item,
                             std::string_view what = "list");
+
+// Kubernetes' API conventions, "Efficient detection of changes": kAdded, kModified and kDeleted carry an object,
+// kBookmark only its resource version, kError a Status.
+enum class Change { kAdded, kModified, kDeleted, kBookmark, kError };
+
+// A line of a watch's body.
+struct WatchEvent {
+  Change change = Change::kBookmark;
+  std::string resource_version;  // of the object; "" for kError
+  ApiStatus error;               // for kError
+  friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
+};
+// `object` receives the object of kAdded, kModified and kDeleted, and its errors are returned. kInvalid: not JSON, an
+// unknown type, no object, or an object without a version.
+Result<WatchEvent> parse_watch_line(std::string_view line,
+                                    const std::function<Status(Change change, const nlohmann::json& object)>& object);
 
 using Texts = std::map<std::string, std::string>;
 // Entries that are not text are omitted.

@@ -10,7 +10,6 @@
 
 #include "base/result.h"
 #include "kube/object.h"
-#include "kube/watch_event.h"
 
 namespace tranche::kube {
 

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "kube/pod.h"
-#include "kube/watch_event.h"
 
 namespace tranche::kube {
 namespace stream_test {

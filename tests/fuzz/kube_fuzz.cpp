@@ -12,7 +12,6 @@
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/pod.h"
-#include "kube/watch_event.h"
 #include "os/process/line_reader.h"
 
 using namespace tranche;

@@ -11,7 +11,6 @@
 #include "kube/client/kube_client.h"
 #include "kube/object.h"
 #include "kube/reflector.h"
-#include "kube/watch_event.h"
 #include "os/loop/loop.h"
 #include "os/process/line_reader.h"
 
