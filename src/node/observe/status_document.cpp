@@ -234,14 +234,14 @@ Json resources_json(const Snapshot& s) {
     }
     for (const auto& plugin : s.plugins) {
       if (plugin.resource != advertised.resource) continue;
-      json["endpoint"] = plugin.endpoint;
-      json["serving"] = plugin.serving;
-      json["registered"] = plugin.registered;
-      json["watchers"] = plugin.watchers;
-      json["problem"] = plugin.problem;
-      json["registrations"] = plugin.registrations;
-      json["allocations"] = plugin.allocations;
-      json["refused"] = plugin.refused;
+      json.update({{"endpoint", plugin.endpoint},
+                   {"serving", plugin.serving},
+                   {"registered", plugin.registered},
+                   {"watchers", plugin.watchers},
+                   {"problem", plugin.problem},
+                   {"registrations", plugin.registrations},
+                   {"allocations", plugin.allocations},
+                   {"refused", plugin.refused}});
     }
     list.push_back(std::move(json));
   }
@@ -314,47 +314,6 @@ Json slices_json(const SliceReport& report) {
           {"devices", report.devices}, {"slices", report.slices},   {"generation", report.generation},
           {"writes", report.writes},   {"notes", report.notes},     {"withheld", report.withheld}};
 }
-
-// Members one after another, as text. A reader of the network gets those that are named for it: what is added to the
-// document is not shown to the network by itself.
-class Document {
- public:
-  explicit Document(const Reader& reader) : reader_(reader) {}
-
-  void add(std::string_view key, const Json& value) {
-    if (reader_.of_node) show(key, value);
-  }
-  // For the network as well.
-  void show(std::string_view key, const Json& value) {
-    begin(key);
-    text_ += json_text(value);
-  }
-  // `each` passes the elements to what it is given.
-  template <class Each>
-  void show_list(std::string_view key, Each each) {
-    begin(key);
-    std::string_view before = "[";
-    each([&](const Json& element) {
-      text_ += std::exchange(before, ",");
-      text_ += json_text(element);
-    });
-    text_ += before == "[" ? "[]" : "]";
-  }
-  LongText take() {
-    text_ += "}";
-    return std::move(text_);
-  }
-
- private:
-  void begin(std::string_view key) {
-    text_ += text_.empty() ? "{\"" : ",\"";
-    text_ += key;
-    text_ += "\":";
-  }
-
-  Reader reader_;
-  LongText text_;
-};
 
 HolderOf holders_of_slots(const Snapshot& s) {
   HolderOf holder_of;
@@ -453,49 +412,75 @@ Json guard_for_network(const Snapshot& s) {
   return {{"foreignProcesses", list_of(s.guard.foreign_processes, shown)}};
 }
 
+// Members one after another, as text. A reader of the network gets those that are named for it: what is added to the
+// document is not shown to the network by itself.
 LongText document_for(const Snapshot& s, const Reader& reader) {
-  Document document(reader);
-  document.show("program", "node");
-  document.show("version", kVersion);
-  document.show("node", s.cluster.node);
-  document.add("pid", ::getpid());
+  LongText text;
+  const auto begin = [&text](std::string_view key) {
+    text += text.empty() ? "{\"" : ",\"";
+    text += key;
+    text += "\":";
+  };
+  // For the network as well.
+  const auto show = [&](std::string_view key, const Json& value) {
+    begin(key);
+    text += json_text(value);
+  };
+  const auto add = [&](std::string_view key, const Json& value) {
+    if (reader.of_node) show(key, value);
+  };
+  show("program", "node");
+  show("version", kVersion);
+  show("node", s.cluster.node);
+  add("pid", ::getpid());
   const auto ready = readiness(s);
-  document.show("ready", ready.ready);
-  document.show("readyReason", ready.message);
-  document.show("driver", driver_json(s));
-  document.show("config", config_json(s));
-  document.show("change", change_json(s));
-  document.show("health", health_json(s));
-  document.show("mps", {{"connected", s.pools.connected},
-                        {"problem", s.pools.problem},
-                        {"needed", !s.plan.pools.empty()},
-                        {"cpuProblem", s.pools.cpu_problem}});
-  document.show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
-  document.show("inForce", in_force_json(s));
-  document.add("faults", faults_json(s));
-  document.add("pages", {{"problem", s.pages_problem}});
-  document.show("loop", {{"worstLatenessMs", s.loop.worst_lateness_ms}, {"cpuProblem", s.loop.cpu_problem}});
-  document.show("cdiProblem", s.cdi_problem);
-  document.show("kubelet", {{"holdingsProblem", s.holdings_problem}});
-  document.add("kubernetes", kubernetes_json(s));
-  document.show("resources", resources_json(s));
+  show("ready", ready.ready);
+  show("readyReason", ready.message);
+  show("driver", driver_json(s));
+  show("config", config_json(s));
+  show("change", change_json(s));
+  show("health", health_json(s));
+  show("mps", {{"connected", s.pools.connected},
+               {"problem", s.pools.problem},
+               {"needed", !s.plan.pools.empty()},
+               {"cpuProblem", s.pools.cpu_problem}});
+  show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
+  show("inForce", in_force_json(s));
+  add("faults", faults_json(s));
+  add("pages", {{"problem", s.pages_problem}});
+  show("loop", {{"worstLatenessMs", s.loop.worst_lateness_ms}, {"cpuProblem", s.loop.cpu_problem}});
+  show("cdiProblem", s.cdi_problem);
+  show("kubelet", {{"holdingsProblem", s.holdings_problem}});
+  add("kubernetes", kubernetes_json(s));
+  show("resources", resources_json(s));
+  begin("devices");
   const auto holder_of = holders_of_slots(s);
-  document.show_list("devices", [&](auto element) {
-    for (const auto& resource : s.plan.resources)
-      for (const auto& device : resource.devices) element(device_json(s, resource, device, holder_of, reader));
-  });
+  text += "[";
+  std::string_view before;
+  for (const auto& resource : s.plan.resources)
+    for (const auto& device : resource.devices) {
+      text += std::exchange(before, ",");
+      text += json_text(device_json(s, resource, device, holder_of, reader));
+    }
+  text += "]";
+  begin("grants");
   const auto clients_of = clients_of_grants(s);
-  document.show_list("grants", [&](auto element) {
-    for (const auto& holder : s.holders) element(grant_json(holder, clients_of, reader));
-  });
-  document.show("planProblems", problems_json(s.plan_problems));
-  document.show("leftOut", left_out_json(s));
-  document.show("notes", notes_json(s));
-  document.show("labels", s.labels);
-  document.add("labelOutput", label_output_json(s.label_report));
-  if (const auto dra = dra_json(s); !dra.is_null()) document.add("dra", dra);
-  if (s.mig) document.add("mig", mig_json(*s.mig));
-  return document.take();
+  text += "[";
+  before = "";
+  for (const auto& holder : s.holders) {
+    text += std::exchange(before, ",");
+    text += json_text(grant_json(holder, clients_of, reader));
+  }
+  text += "]";
+  show("planProblems", problems_json(s.plan_problems));
+  show("leftOut", left_out_json(s));
+  show("notes", notes_json(s));
+  show("labels", s.labels);
+  add("labelOutput", label_output_json(s.label_report));
+  if (const auto dra = dra_json(s); !dra.is_null()) add("dra", dra);
+  if (s.mig) add("mig", mig_json(*s.mig));
+  text += "}";
+  return text;
 }
 
 }  // namespace
