@@ -31,26 +31,15 @@ constexpr int kHeadTooLong = 431;
 constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
 
 std::string_view reason_of(int status) {
-  switch (status) {
-    case 200:
-      return "OK";
-    case 400:
-      return "Bad Request";
-    case 404:
-      return "Not Found";
-    case 405:
-      return "Method Not Allowed";
-    case 421:
-      return "Misdirected Request";
-    case 431:
-      return "Request Header Fields Too Large";
-    case 500:
-      return "Internal Server Error";
-    case 503:
-      return "Service Unavailable";
-    default:
-      return "Status";
-  }
+  static const std::map<int, std::string_view> kReasons{{200, "OK"},
+                                                        {400, "Bad Request"},
+                                                        {404, "Not Found"},
+                                                        {405, "Method Not Allowed"},
+                                                        {421, "Misdirected Request"},
+                                                        {431, "Request Header Fields Too Large"},
+                                                        {503, "Service Unavailable"}};
+  const auto found = kReasons.find(status);
+  return found == kReasons.end() ? "Status" : found->second;
 }
 
 LongText message_of(const HttpAnswer& answer, bool with_body) {

@@ -41,9 +41,7 @@ std::string text_of(const Value& value) {
     const auto shown = first_bytes(*text, kLongestValue);
     return shown_text(shown) + std::string(shown.size() < text->size() ? kCut : "");
   }
-  if (const auto* number = std::get_if<long long>(&value)) return std::to_string(*number);
-  if (const auto* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
-  return std::get<bool>(value) ? "true" : "false";
+  return std::visit([](const auto& other) { return fmt::format("{}", other); }, value);
 }
 
 nlohmann::ordered_json json_of(const Value& value) {
@@ -51,9 +49,7 @@ nlohmann::ordered_json json_of(const Value& value) {
     const auto shown = first_bytes(*text, kLongestValue);
     return std::string(shown) + (shown.size() < text->size() ? std::string(kCut) : "");
   }
-  if (const auto* number = std::get_if<long long>(&value)) return *number;
-  if (const auto* real = std::get_if<double>(&value)) return *real;
-  return std::get<bool>(value);
+  return std::visit([](const auto& other) { return nlohmann::ordered_json(other); }, value);
 }
 
 // Writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
