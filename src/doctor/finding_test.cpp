@@ -12,9 +12,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const Finding kPassed{Verdict::kPass, "a.b", "fine", "", ""};
-const Finding kSkipped{Verdict::kSkip, "d", "not here", "", ""};
-const Report kReport{"node n1", {kPassed, {Verdict::kFail, "c", "a <b> & \"c\"\x01", "GPU-1", "correct it"}, kSkipped}};
+const Finding kPassed{Verdict::kPass, "a.b", "", "fine"};
+const Finding kSkipped{Verdict::kSkip, "d", "", "not here"};
+const Report kReport{"node n1", {kPassed, {Verdict::kFail, "c", "GPU-1", "a <b> & \"c\"\x01", "correct it"}, kSkipped}};
 
 TEST(Findings, EachCheckIsALineWithItsRemedyAndTheEndCounts) {
   EXPECT_THAT(line_of(kReport.findings[0], false),
@@ -26,9 +26,9 @@ TEST(Findings, EachCheckIsALineWithItsRemedyAndTheEndCounts) {
 
 TEST(Findings, NotesAndWarningsAreCountedWhereThereAreSome) {
   const Report report{"this node",
-                      {{Verdict::kPass, "a", "fine", "", ""},
-                       {Verdict::kNote, "b", "so it is", "/x", "do"},
-                       {Verdict::kWarning, "c", "bro\xffken", "/y", "do"}}};
+                      {{Verdict::kPass, "a", "", "fine"},
+                       {Verdict::kNote, "b", "/x", "so it is", "do"},
+                       {Verdict::kWarning, "c", "/y", "bro\xffken", "do"}}};
   EXPECT_THAT(to_text(report), AllOf(HasSubstr("NOTE  b                    /x: so it is\n"), HasSubstr("WARN  c "),
                                      HasSubstr("this node: 1 passed, 1 noted, 1 warned, 0 failed, 0 skipped\n")));
   EXPECT_EQ(nlohmann::json::parse(to_json(report))["warned"], 1);
