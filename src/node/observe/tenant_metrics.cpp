@@ -26,14 +26,6 @@ auto place_of(const TenantRow& row) {
   return std::tie(row.pod_namespace, row.pod, row.container, row.device, row.resource);
 }
 
-// One family: a value of each row that has one.
-template <class Value>
-void add_family(LongText& out, metrics::MetricRef metric, const std::vector<TenantRow>& rows,
-                const std::vector<std::string>& labels, Value value) {
-  FamilyText family(out, metric);
-  for (std::size_t i = 0; i < rows.size(); ++i) family.add(labels[i], value(rows[i]));
-}
-
 void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
   FamilyText family(out, "tranche_tenant_stops_total");
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -133,31 +125,35 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
     labels.push_back(metrics::label_text("tranche_tenant_slots",
                                          {row.pod_namespace, row.pod, row.container, row.device, row.resource}));
   LongText out;
-  add_family(out, "tranche_tenant_slots", rows, labels, [](const TenantRow& row) -> Known { return row.slots; });
-  add_family(out, "tranche_tenant_memory_limit_bytes", rows, labels,
-             [](const TenantRow& row) -> Known { return row.memory_limit; });
-  add_family(out, "tranche_tenant_sm_limit_ratio", rows, labels, [](const TenantRow& row) -> Known {
+  // One family: a value of each row that has one.
+  const auto add = [&](metrics::MetricRef metric, auto value) {
+    FamilyText family(out, metric);
+    for (std::size_t i = 0; i < rows.size(); ++i) family.add(labels[i], value(rows[i]));
+  };
+  const auto of_figure = [](auto field) {
+    return [field](const TenantRow& row) -> Known { return row.figure ? Known(row.figure->*field) : Known(); };
+  };
+  add("tranche_tenant_slots", [](const TenantRow& row) -> Known { return row.slots; });
+  add("tranche_tenant_memory_limit_bytes", [](const TenantRow& row) -> Known { return row.memory_limit; });
+  add("tranche_tenant_sm_limit_ratio", [](const TenantRow& row) -> Known {
     return row.thread_limit ? Known(row.thread_limit->value() / 100) : Known();
   });
-  add_family(out, "tranche_tenant_memory_used_bytes", rows, labels,
-             [](const TenantRow& row) -> Known { return row.figure ? row.figure->used : std::nullopt; });
-  add_family(out, "tranche_tenant_memory_peak_bytes", rows, labels,
-             [](const TenantRow& row) -> Known { return row.figure ? row.figure->peak : std::nullopt; });
-  add_family(out, "tranche_tenant_clients", rows, labels,
-             [](const TenantRow& row) -> Known { return row.figure ? row.figure->clients : std::nullopt; });
-  add_family(out, "tranche_tenant_over_limit_seconds_total", rows, labels, [now](const TenantRow& row) -> Known {
+  add("tranche_tenant_memory_used_bytes", of_figure(&guard::Figure::used));
+  add("tranche_tenant_memory_peak_bytes", of_figure(&guard::Figure::peak));
+  add("tranche_tenant_clients", of_figure(&guard::Figure::clients));
+  add("tranche_tenant_over_limit_seconds_total", [now](const TenantRow& row) -> Known {
     if (!row.figure || !row.memory_limit) return {};
     return std::chrono::duration<double>(guard::time_over(*row.figure, now)).count();
   });
   add_stops(out, rows, labels);
-  const auto held = [&snapshot, now](const TenantRow& row, double HeldTime::* figure) -> Known {
-    const auto found = snapshot.held_times->find(key_of(row));
-    return found == snapshot.held_times->end() ? Known() : Known(found->second.until(now).*figure);
+  const auto held = [&snapshot, now](double HeldTime::* figure) {
+    return [&snapshot, now, figure](const TenantRow& row) -> Known {
+      const auto found = snapshot.held_times->find(key_of(row));
+      return found == snapshot.held_times->end() ? Known() : Known(found->second.until(now).*figure);
+    };
   };
-  add_family(out, "tranche_tenant_held_seconds_total", rows, labels,
-             [&](const TenantRow& r) { return held(r, &HeldTime::seconds); });
-  add_family(out, "tranche_tenant_share_held_seconds_total", rows, labels,
-             [&](const TenantRow& r) { return held(r, &HeldTime::share_seconds); });
+  add("tranche_tenant_held_seconds_total", held(&HeldTime::seconds));
+  add("tranche_tenant_share_held_seconds_total", held(&HeldTime::share_seconds));
   return out;
 }
 
