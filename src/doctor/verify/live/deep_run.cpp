@@ -10,7 +10,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/verify/live/looks.h"
-#include "doctor/verify/live/probes.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "mps/daemon/binary.h"

@@ -12,7 +12,6 @@
 #include "config/live/driver_settings.h"
 #include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/looks.h"
-#include "doctor/verify/live/probes.h"
 #include "dra/claim_spec.h"
 #include "gpu/driver/driver.h"
 #include "grants/allocate/grant.h"

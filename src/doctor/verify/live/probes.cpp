@@ -1,4 +1,4 @@
-#include "doctor/verify/live/probes.h"
+#include "doctor/verify/live/looks.h"
 
 #include <utility>
 
