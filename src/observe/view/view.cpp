@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "base/version.h"
 #include "observe/view/view.h"
 
 namespace tranche::view {
@@ -146,6 +147,10 @@ void put_head(View& view, const Json& status) {
   }
   view.kubelet = resources.empty() ? kNothing : join(resources, " · ");
   view.notes = texts_at(status, "notes");
+  if (const std::string version = text_at(status, "version"); !version.empty() && version != kVersion)
+    view.notes.push_back(
+        fmt::format("the node agent is version {} and this program {}: what only one of them knows is not shown",
+                    version, kVersion));
   for (const auto& texts : {texts_at(status, "planProblems"), texts_at(config, "problems"),
                             texts_at(member_at(status, "health"), "problems")})
     view.problems.insert(view.problems.end(), texts.begin(), texts.end());

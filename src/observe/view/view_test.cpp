@@ -132,6 +132,11 @@ TEST(View, ADriverThatIsNotThereIsSaidFirst) {
   EXPECT_THAT(render(*view, {}), HasSubstr("no driver: not loaded"));
 }
 
+TEST(View, SaysThatTheAgentIsOfAnotherVersion) {
+  EXPECT_THAT(render(*make_view(R"({"version": "9.9", "future": {}})", ""), {}),
+              HasSubstr("note: the node agent is version 9.9 and this program "));
+}
+
 TEST(View, RefusesWhatIsNoStatus) {
   EXPECT_FALSE(make_view("[]", ""));
   EXPECT_FALSE(make_view("", ""));
