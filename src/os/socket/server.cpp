@@ -1,25 +1,232 @@
+#include "os/socket/connection.h"
+
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/json_text.h"
+#include "base/text.h"
+#include "base/time.h"
 #include "os/loop/loop.h"
-#include "os/socket/connection.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
 namespace tranche::os {
 namespace {
 
+constexpr std::uint32_t kReadable = EPOLLIN | EPOLLRDHUP;
+constexpr const char* kWatch = "watch";
+constexpr const char* kBeat = "\n";
+
 constexpr int kAcceptedPerTurn = 16;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 
 }  // namespace
+
+void RequestReader::take(std::string_view bytes) {
+  waiting_.append(bytes);
+}
+
+std::optional<Result<std::string>> RequestReader::next() {
+  for (;;) {
+    const auto end = waiting_.find('\n');
+    if (std::min(end, waiting_.size()) > kLongest) {
+      return fail(Kind::kInvalid, "a request is one line of at most " + std::to_string(kLongest) + " bytes");
+    }
+    if (end == std::string::npos) return std::nullopt;
+    const std::string request(trimmed(std::string_view(waiting_).substr(0, end)));
+    waiting_.erase(0, end + 1);
+    if (request.empty()) continue;
+    if (!std::ranges::all_of(request, [](char c) { return c >= 0x20 && c < 0x7f; })) {
+      return fail(Kind::kInvalid, "a request is printable ASCII, but this is " + in_quotes(request));
+    }
+    return request;
+  }
+}
+
+std::string answer_line(const Result<std::string>& json) {
+  std::string line = json ? *json : json_text(nlohmann::json{{"error", to_string(json.error())}});
+  // JSON text has line ends only between its tokens, where a blank is equivalent.
+  std::ranges::replace(line, '\n', ' ');
+  return line + '\n';
+}
+
+StatusConnection::StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer,
+                                   const StatusServer::Later& later, const StatusLimits& limits,
+                                   std::function<void()> on_closed)
+    : loop_(loop),
+      fd_(std::move(fd)),
+      answer_(answer),
+      later_(later),
+      later_word_(limits.later),
+      idle_(limits.idle),
+      beat_every_(limits.beat),
+      on_closed_(std::move(on_closed)),
+      last_activity_(loop.now()) {}
+
+void StatusConnection::begin() {
+  want(kReadable);
+  if (fd_) check_idle();
+}
+
+void StatusConnection::refuse(const Error& why) {
+  out_ = answer_line(std::unexpected(why));
+  last_answer_ = true;
+  advance();
+  if (fd_) check_idle();
+}
+
+void StatusConnection::changed(const std::string& newest) {
+  if (!fd_ || !watching_) return;
+  if (out_.empty()) {
+    out_ = newest;
+    stale_ = false;
+  } else {
+    stale_ = true;
+  }
+  advance();
+}
+
+void StatusConnection::close() {
+  if (!fd_) return;
+  const auto self = shared_from_this();
+  loop_.cancel(std::exchange(watch_, 0));
+  idle_timer_.stop();
+  beat_timer_.stop();
+  fd_.reset();
+  if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
+}
+
+void StatusConnection::on_event(std::uint32_t events) {
+  const auto self = shared_from_this();
+  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close();
+  if ((events & kReadable) != 0) read_some();
+  if (fd_) advance();
+}
+
+void StatusConnection::read_some() {
+  char buffer[4096];
+  const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got < 0) return close();
+  if (got == 0) {
+    half_closed_ = true;
+    return;
+  }
+  last_activity_ = loop_.now();
+  requests_.take({buffer, static_cast<std::size_t>(got)});
+}
+
+// Does everything that does not have to wait for the client.
+void StatusConnection::advance() {
+  const auto self = shared_from_this();
+  answering_ = true;
+  for (;;) {
+    if (!flush()) return;
+    if (!out_.empty() || last_answer_ || waiting_) break;
+    if (stale_) {
+      stale_ = false;
+      out_ = answer_line(answer_(kWatch));
+      continue;
+    }
+    const auto request = requests_.next();
+    if (!request) break;
+    answer(*request);
+  }
+  answering_ = false;
+  const bool done = half_closed_ && !watching_ && !waiting_;
+  if (out_.empty() && (last_answer_ || done)) return close();
+  if (!out_.empty()) return want(EPOLLOUT);
+  // A watcher that half-closed is served until it hangs up, which the kernel reports without a request. A connection
+  // that waits for an answer is not read either: its input stays in the socket.
+  want(half_closed_ || waiting_ ? 0 : kReadable);
+}
+
+bool StatusConnection::flush() {
+  while (out_at_ < out_.size()) {
+    const ssize_t sent = ::send(fd_.get(), out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno == EAGAIN) return true;
+    if (sent < 0) {
+      close();
+      return false;
+    }
+    out_at_ += static_cast<std::size_t>(sent);
+    last_activity_ = loop_.now();
+  }
+  std::string().swap(out_);  // clear() would keep the memory of the longest answer as long as the client stays
+  out_at_ = 0;
+  return true;
+}
+
+void StatusConnection::answer(const Result<std::string>& request) {
+  if (!request) {
+    out_ = answer_line(request);
+    last_answer_ = true;
+    return;
+  }
+  if (later_ && (request->starts_with('{') || *request == later_word_)) return answer_later(*request);
+  const auto reply = answer_(*request);
+  out_ = answer_line(reply);
+  if (*request == kWatch && reply) begin_to_watch();
+}
+
+void StatusConnection::begin_to_watch() {
+  if (std::exchange(watching_, true)) return;
+  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
+                    [self = shared_from_this()] { self->beat(); });
+}
+
+// A watcher that does not read needs no beat: its queued lines are sent first.
+void StatusConnection::beat() {
+  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
+                    [self = shared_from_this()] { self->beat(); });
+  if (!out_.empty()) return;
+  out_ = kBeat;
+  advance();
+}
+
+void StatusConnection::want(std::uint32_t events) {
+  if (watch_ != 0 && events == wanted_) return;
+  loop_.cancel(std::exchange(watch_, 0));
+  wanted_ = events;
+  watch_ = loop_.watch(fd_.get(), events, [self = shared_from_this()](std::uint32_t seen) { self->on_event(seen); });
+  if (watch_ == 0) close();
+}
+
+void StatusConnection::answer_later(const std::string& request) {
+  waiting_ = true;
+  later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
+    if (const auto self = weak.lock()) self->answered(number, json);
+  });
+}
+
+// May run inside later_, which advance() called: then that call continues.
+void StatusConnection::answered(std::uint64_t number, const Result<std::string>& json) {
+  if (!fd_ || !waiting_ || number != asked_) return;
+  waiting_ = false;
+  out_ = answer_line(json);
+  last_activity_ = loop_.now();
+  if (answering_) return;
+  advance();
+}
+
+// One timer that checks again when due, instead of one that is moved at every byte.
+void StatusConnection::check_idle() {
+  const Duration left = last_activity_ + idle_ - loop_.now();
+  const bool busy = watching_ || waiting_;
+  if (left <= Duration::zero() && !busy) return close();
+  const Duration next = busy ? idle_ : left;
+  idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
+}
 
 StatusServer::StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later)
     : loop_(loop),
