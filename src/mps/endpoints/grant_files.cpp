@@ -22,11 +22,12 @@ Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
 }
 
 Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) const {
-  const auto dir = os::Dir::create(folder_, kOursAlone);
-  Status kept = dir ? Status() : std::unexpected(dir.error());
-  if (dir)
-    kept = terms == EndpointTerms() ? dir->remove_tree(grant)
-                                    : os::write_kept(*dir, grant, render_terms(terms), 0600, os::Sync::kYes);
+  const bool none = terms == EndpointTerms();
+  const auto dir = none ? os::Dir::open(folder_) : os::Dir::create(folder_, kOursAlone);
+  if (none && !dir && dir.error().kind == Kind::kNotFound) return {};
+  const Status kept = !dir   ? Status(std::unexpected(dir.error()))
+                      : none ? dir->remove_tree(grant)
+                             : os::write_kept(*dir, grant, render_terms(terms), 0600, os::Sync::kYes);
   if (!kept) return std::unexpected(within(kept.error(), "cannot keep the grant's limits"));
   return {};
 }
