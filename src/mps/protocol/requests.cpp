@@ -23,11 +23,23 @@ std::unexpected<Error> malformed(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
 }
 
+struct TextRule {
+  bool (*fits)(std::string_view text);
+  const char* must_be = "";
+  bool optional = false;  // without a value "" is absent
+};
+constexpr TextRule kAnyText{[](std::string_view) { return true; }};
+constexpr TextRule kPool{is_pool_name, "the id of a pool (gpu-3f2a1b4c)"};
+constexpr TextRule kGrant{containers::is_grant, "16 hexadecimal digits"};
+constexpr TextRule kPod{is_pod_uid, "the UID of a pod", true};
+constexpr TextRule kReason{[](std::string_view text) { return text.size() <= kLongestReason; }, "at most 512 bytes",
+                           true};
+
 // The fields of each message, for a Reader or a Writer.
 template <class Fields>
 void describe(Fields& fields, EndpointName& endpoint) {
-  fields.pool("pool", endpoint.pool);
-  fields.grant("grant", endpoint.grant);
+  fields.text("pool", endpoint.pool, kPool);
+  fields.text("grant", endpoint.grant, kGrant);
 }
 template <class Fields>
 void describe(Fields& fields, OpenEndpointRequest& open) {
@@ -35,13 +47,13 @@ void describe(Fields& fields, OpenEndpointRequest& open) {
   fields.limits("limits", open.limits);
   fields.flag("newTenant", open.new_tenant);
   fields.flag("anyPod", open.any_pod);
-  fields.pod("pod", open.pod);
+  fields.text("pod", open.pod, kPod);
 }
 template <class Fields>
 void describe(Fields& fields, EndpointTerms& terms) {
   fields.limits("limits", terms.limits);
   fields.flag("anyPod", terms.any_pod);
-  fields.pod("pod", terms.pod);
+  fields.text("pod", terms.pod, kPod);
 }
 template <class Fields>
 void describe(Fields& fields, RemoveEndpointRequest& remove) {
@@ -52,13 +64,13 @@ template <class Fields>
 void describe(Fields& fields, AdmitRequest& admit) {
   describe(fields, admit.endpoint);
   fields.truth("open", admit.open);
-  fields.reason("reason", admit.reason);
+  fields.text("reason", admit.reason, kReason);
 }
 template <class Fields>
 void describe(Fields& fields, TerminateRequest& terminate) {
-  fields.pool("pool", terminate.pool);
+  fields.text("pool", terminate.pool, kPool);
   fields.pids("pids", terminate.pids);
-  fields.reason("reason", terminate.reason);
+  fields.text("reason", terminate.reason, kReason);
 }
 template <class Fields>
 void describe(Fields& fields, GrantLimit& limit) {
@@ -71,12 +83,8 @@ class Writer {
  public:
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
 
-  void text(const char* key, const std::string& value) { json[key] = value; }
-  void pool(const char* key, const std::string& value) { json[key] = value; }
-  void grant(const char* key, const std::string& value) { json[key] = value; }
-  void reason(const char* key, const std::string& value) { json[key] = value; }
-  void pod(const char* key, const std::string& value) {
-    if (!value.empty()) json[key] = value;
+  void text(const char* key, const std::string& value, const TextRule& rule = kAnyText) {
+    if (!rule.optional || !value.empty()) json[key] = value;
   }
   void truth(const char* key, bool value) { json[key] = value; }
   void flag(const char* key, bool value) {
@@ -98,29 +106,12 @@ class Reader {
  public:
   Reader(const nlohmann::json& object, std::string whole) : object_(object), whole_(std::move(whole)) {}
 
-  void text(const char* key, std::string& into) {
+  void text(const char* key, std::string& into, const TextRule& rule = kAnyText) {
     const auto* value = find(key);
+    if (value == nullptr && rule.optional) return;
     if (value == nullptr || !value->is_string()) return refuse(fmt::format("the field \"{}\" must be a text", key));
     into = value->get<std::string>();
-  }
-  void pool(const char* key, std::string& into) {
-    text(key, into);
-    if (!is_pool_name(into)) refuse("\"pool\" must be the id of a pool (gpu-3f2a1b4c), not " + in_quotes(into));
-  }
-  void grant(const char* key, std::string& into) {
-    text(key, into);
-    if (!containers::is_grant(into)) refuse("\"grant\" must be 16 hexadecimal digits, not " + in_quotes(into));
-  }
-  void reason(const char* key, std::string& into) {
-    if (find(key) == nullptr) return;
-    text(key, into);
-    if (into.size() > kLongestReason) refuse(fmt::format("a reason has at most {} bytes", kLongestReason));
-  }
-  void pod(const char* key, std::string& into) {
-    const auto* value = find(key);
-    if (value == nullptr) return;
-    if (value->is_string()) into = value->get<std::string>();
-    if (!is_pod_uid(into)) refuse("the field \"pod\" must be the UID of a pod");
+    if (!rule.fits(into)) refuse(fmt::format("\"{}\" must be {}, not {}", key, rule.must_be, in_quotes(into)));
   }
   void truth(const char* key, bool& into) {
     const auto* value = find(key);
