@@ -330,8 +330,4 @@ class Endpoints final : public Admission {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // set_next_limits() may answer after our end
 };
 
-// Answers one request in JSON. `find` returns the endpoints of a pool, or null. `reply` as in Endpoints::answer().
-void answer_request(const std::string& request, const std::function<Endpoints*(const std::string& pool)>& find,
-                    const Endpoints::Reply& reply);
-
 }  // namespace tranche::mps

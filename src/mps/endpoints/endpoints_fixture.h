@@ -147,7 +147,9 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
     return answer;
   }
   void request(const std::string& line, const Endpoints::Reply& reply) {
-    answer_request(line, [this](const std::string& pool) { return pool == kPool ? endpoints_.get() : nullptr; }, reply);
+    const auto parsed = parse_mps_request(line);
+    if (!parsed) return reply(error_reply(parsed.error()));
+    endpoints_->answer(*parsed, reply);
   }
   Json document() {
     Json pool = Json::object();

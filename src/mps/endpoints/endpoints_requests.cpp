@@ -16,25 +16,7 @@ void say(const Endpoints::Reply& reply, const Status& status) {
   reply(status ? done_reply() : error_reply(status.error()));
 }
 
-const std::string& pool_of(const MpsRequest& request) {
-  if (const auto* terminate = std::get_if<TerminateRequest>(&request)) return terminate->pool;
-  if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return open->endpoint.pool;
-  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request)) return gone->endpoint.pool;
-  return std::get<AdmitRequest>(request).endpoint.pool;
-}
-
 }  // namespace
-
-void answer_request(const std::string& request, const std::function<Endpoints*(const std::string& pool)>& find,
-                    const Endpoints::Reply& reply) {
-  const auto parsed = parse_mps_request(request);
-  if (!parsed) return reply(error_reply(parsed.error()));
-  const std::string& pool = pool_of(*parsed);
-  if (Endpoints* const endpoints = find(pool)) return endpoints->answer(*parsed, reply);
-  const Error unknown{Kind::kNotFound,
-                      "tranche mps does not serve this pool (yet): it may run with another configuration", pool, 0};
-  reply(error_reply(unknown));
-}
 
 void Endpoints::answer(const MpsRequest& request, Reply reply) {
   if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return say(reply, open_for(*open));

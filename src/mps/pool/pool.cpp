@@ -141,7 +141,8 @@ Status Pool::open() {
     set_most_clients();
     settings.admission = endpoints_.get();
   }
-  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings), callbacks()));
+  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings),
+                                [this](const auto& before, const auto& after) { daemon_changed(before, after); }));
   daemon_->set_stop_patience(set_.sharing_.stop_patience);
   return {};
 }
@@ -164,34 +165,6 @@ void Pool::end_all_clients() {
 }
 
 // --- its daemon ----------------------------------------------------------------------------------------------------
-
-PoolDaemon::Callbacks Pool::callbacks() {
-  return {.on_change = [this](const Supervisor& before, const Supervisor& after) { daemon_changed(before, after); },
-          .on_log =
-              [this](const LogLine& line) {
-                if (line.what == LogWhat::kClientRefused) {
-                  log::warning("mps.client_refused", {{"pool", id_}, {"pid", line.pid}, {"cuda_error", line.number}});
-                } else if (line.what == LogWhat::kFatalVictim) {
-                  log::warning("mps.fault_teardown", {{"pool", id_}, {"pid", line.pid}});
-                }
-              },
-          .on_fault =
-              [this](const Fault& fault) {
-                log::error("mps.fault", {{"pool", id_},
-                                         {"kind", to_string(fault.kind)},
-                                         {"culprit_pid", fault.culprit},
-                                         {"server", fault.server}});
-                set_.on_change_();
-              },
-          .on_proof =
-              [this](const Proof& before, const Proof& after) {
-                if (after.step != before.step && after.step != Step::kNone)
-                  log::error("pool.ended_to_mend",
-                             {{"pool", id_}, {"what", to_string(after.step)}, {"why", after.reason}});
-                log_state();
-                set_.on_change_();
-              }};
-}
 
 // The daemon may be discarded only after its own callback.
 void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "mps/daemon/adoption.h"
 #include "os/clock/clock.h"
+#include "os/log/log.h"
 #include "os/process/threads.h"
 #include "plan/client_limits.h"
 
@@ -45,24 +46,24 @@ bool looks_the_same(const Supervisor& a, const Supervisor& b) {
 
 }  // namespace
 
-Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, Callbacks callbacks) {
+Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, OnChange on_change) {
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
   if (settings.proof_program.empty()) settings.proof.every = {};
   if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
   if (!settings.logs) {
     TRY(settings.logs, LogWatch::open(loop));
   }
-  std::unique_ptr<PoolDaemon> pool(new PoolDaemon(loop, std::move(settings), std::move(callbacks), std::move(dirs)));
+  std::unique_ptr<PoolDaemon> pool(new PoolDaemon(loop, std::move(settings), std::move(on_change), std::move(dirs)));
   PoolDaemon* self = pool.get();
   TRY(pool->log_, LogTail::open(self->settings_.logs, self->dirs_.log(), "control.log",
                                 [self](const std::string& line) { self->read_log_line(line); }));
   return pool;
 }
 
-PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs)
+PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change, PoolDirs dirs)
     : loop_(loop),
       settings_(std::move(settings)),
-      callbacks_(std::move(callbacks)),
+      on_change_(std::move(on_change)),
       dirs_(std::move(dirs)),
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
@@ -141,8 +142,11 @@ void PoolDaemon::arm_timer() {
   timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(Tick{}); });
 }
 
-void PoolDaemon::report_change(const Supervisor& before) {
-  if (callbacks_.on_change) callbacks_.on_change(before, state_);
+void PoolDaemon::proof_changed(const Proof& before) {
+  const auto& proof = prover_.state();
+  if (proof.step != before.step && proof.step != Step::kNone)
+    log::error("pool.ended_to_mend", {{"pool", settings_.id}, {"what", to_string(proof.step)}, {"why", proof.reason}});
+  report_change(state_);
 }
 
 void PoolDaemon::read_log_line(const std::string& line) {
@@ -154,14 +158,21 @@ void PoolDaemon::read_log_line(const std::string& line) {
   };
   const auto lives = [](int pid) { return os::look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
   const bool is_fault = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
-  inform_supervisor(*parsed);
-  doubt(*parsed);
+  act_on(*parsed);
   if (settings_.admission != nullptr) settings_.admission->read_log(*parsed);
-  if (callbacks_.on_log) callbacks_.on_log(*parsed);
-  if (is_fault && callbacks_.on_fault) callbacks_.on_fault(faults_.last().back());
+  if (!is_fault) return;
+  const Fault& fault = faults_.last().back();
+  log::error("mps.fault", {{"pool", settings_.id},
+                           {"kind", to_string(fault.kind)},
+                           {"culprit_pid", fault.culprit},
+                           {"server", fault.server}});
+  report_change(state_);
 }
 
-void PoolDaemon::inform_supervisor(const LogLine& line) {
+// The prover doubts after events that preceded a wedge in practice: faults, exits of servers. Not after the death of a
+// client: the keeper makes it harmless, and a CUDA start while a dead client's work still runs is not
+// (docs/internals/evidence/deaths.md).
+void PoolDaemon::act_on(const LogLine& line) {
   switch (line.what) {
     case LogWhat::kNewClient:
       return feed(ClientLogged{});
@@ -171,23 +182,18 @@ void PoolDaemon::inform_supervisor(const LogLine& line) {
     case LogWhat::kServerReady:
       return feed(ServerLogged{line.pid, "ACTIVE"});
     case LogWhat::kServerExited:
-      return feed(ServerLogged{line.pid, ""});
+      feed(ServerLogged{line.pid, ""});
+      return doubt();
     case LogWhat::kFatalHandled:
       return feed(ServerLogged{line.writer, "FAULT"});
-    default:
-      return;
-  }
-}
-
-// Events that preceded a wedge in practice: faults, exits of servers. Not the death of a client: the keeper makes it
-// harmless, and a CUDA start while a dead client's work still runs is not (docs/internals/evidence/deaths.md).
-void PoolDaemon::doubt(const LogLine& line) {
-  switch (line.what) {
     case LogWhat::kFatalCulprit:
     case LogWhat::kFatalException:
       return prover_.feed(Doubt{});
-    case LogWhat::kServerExited:
-      return prover_.feed(Doubt{.paced = true});
+    case LogWhat::kClientRefused:
+      return log::warning("mps.client_refused",
+                          {{"pool", settings_.id}, {"pid", line.pid}, {"cuda_error", line.number}});
+    case LogWhat::kFatalVictim:
+      return log::warning("mps.fault_teardown", {{"pool", settings_.id}, {"pid", line.pid}});
     default:
       return;
   }

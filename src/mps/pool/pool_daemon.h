@@ -130,13 +130,9 @@ std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 
 class PoolDaemon {
  public:
-  struct Callbacks {
-    std::function<void(const Supervisor& before, const Supervisor& after)> on_change;  // a visible property changed
-    std::function<void(const LogLine&)> on_log;  // lines with a kind (LogWhat other than kOther)
-    std::function<void(const Fault&)> on_fault;  // a new one; its victims may still be added
-    std::function<void(const Proof& before, const Proof& after)> on_proof;
-  };
-  static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings, Callbacks callbacks);
+  // A visible property changed: of the supervisor, the proof or the faults.
+  using OnChange = std::function<void(const Supervisor& before, const Supervisor& after)>;
+  static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings, OnChange on_change);
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
@@ -182,10 +178,11 @@ class PoolDaemon {
 
  private:
   friend class Prover;
-  PoolDaemon(os::Loop& loop, PoolSettings settings, Callbacks callbacks, PoolDirs dirs);
+  PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change, PoolDirs dirs);
   void feed(Event event);
   void arm_timer();
-  void report_change(const Supervisor& before);
+  void report_change(const Supervisor& before) { on_change_(before, state_); }
+  void proof_changed(const Proof& before);
 
   void act(const SpawnDaemon&);
   template <class Exchanged>  // Ask, ApplyLimits
@@ -221,8 +218,7 @@ class PoolDaemon {
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same
   void read_log_line(const std::string& line);
-  void inform_supervisor(const LogLine& line);
-  void doubt(const LogLine& line);
+  void act_on(const LogLine& line);
   bool proof_holds_daemon() const;
   void heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers);
   std::optional<std::vector<int>> relay_clients() const;
@@ -238,7 +234,7 @@ class PoolDaemon {
 
   os::Loop& loop_;
   PoolSettings settings_;
-  Callbacks callbacks_;
+  OnChange on_change_;
   PoolDirs dirs_;
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them

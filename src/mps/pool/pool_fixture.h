@@ -65,19 +65,10 @@ class PoolTest : public ::testing::Test {
     return s;
   }
   void open_pool() {
-    auto pool = PoolDaemon::open(*loop_, settings(),
-                                 {.on_change =
-                                      [this](const Supervisor&, const Supervisor& after) {
-                                        history_.push_back(after);
-                                        wake();
-                                      },
-                                  .on_log =
-                                      [this](const LogLine& line) {
-                                        came_ += line.what == LogWhat::kNewClient ? 1 : 0;
-                                        wake();
-                                      },
-                                  .on_fault = [this](const Fault&) { wake(); },
-                                  .on_proof = [this](const Proof&, const Proof&) { wake(); }});
+    auto pool = PoolDaemon::open(*loop_, settings(), [this](const Supervisor&, const Supervisor& after) {
+      history_.push_back(after);
+      wake();
+    });
     ASSERT_TRUE(pool) << to_string(pool.error());
     pool_ = *std::move(pool);
   }
@@ -152,7 +143,6 @@ class PoolTest : public ::testing::Test {
   SupervisorSettings fast_;
   std::unique_ptr<PoolDaemon> pool_;
   std::vector<Supervisor> history_;
-  int came_ = 0;                     // clients, by the daemon's log
   std::vector<std::string> output_;  // of clients
   std::vector<std::unique_ptr<os::Process>> clients_;
   std::function<bool()> check_;

@@ -8,6 +8,16 @@
 #include "os/log/log.h"
 
 namespace tranche::mps {
+namespace {
+
+const std::string& pool_of(const MpsRequest& request) {
+  if (const auto* terminate = std::get_if<TerminateRequest>(&request)) return terminate->pool;
+  if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return open->endpoint.pool;
+  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request)) return gone->endpoint.pool;
+  return std::get<AdmitRequest>(request).endpoint.pool;
+}
+
+}  // namespace
 
 PoolSet::PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, std::function<void()> on_change)
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {
@@ -17,11 +27,14 @@ PoolSet::PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, 
 }
 
 void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) {
-  const auto find = [this](const std::string& id) {
-    const auto found = pools_.find(id);
-    return found == pools_.end() ? nullptr : found->second.endpoints();
-  };
-  answer_request(request, find, reply);
+  const auto parsed = parse_mps_request(request);
+  if (!parsed) return reply(error_reply(parsed.error()));
+  const auto found = pools_.find(pool_of(*parsed));
+  if (found != pools_.end() && found->second.endpoints() != nullptr)
+    return found->second.endpoints()->answer(*parsed, reply);
+  reply(
+      error_reply({Kind::kNotFound, "tranche mps does not serve this pool (yet): it may run with another configuration",
+                   pool_of(*parsed), 0}));
 }
 
 std::uint64_t PoolSet::keeper_files() const {

@@ -78,7 +78,6 @@ class Pool final : public EndpointsPool {
   std::string end_of_use() const;
 
   // --- its daemon --------------------------------------------------------------------------------------------------
-  PoolDaemon::Callbacks callbacks();
   void daemon_changed(const Supervisor& before, const Supervisor& after);
   void inform_endpoints(const Supervisor& before, const Supervisor& after);
   void look_at_memory();

@@ -35,7 +35,7 @@ void Prover::feed(ProofEvent event) {
   arm_timer();
   const bool same = before.state == state_.state && before.reason == state_.reason &&
                     before.trusted == state_.trusted && before.step == state_.step && before.running == state_.running;
-  if (!same && pool_.callbacks_.on_proof) pool_.callbacks_.on_proof(before, state_);
+  if (!same) pool_.proof_changed(before);
 }
 
 void Prover::set_every(Duration every) {

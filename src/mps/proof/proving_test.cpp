@@ -71,7 +71,8 @@ TEST_F(PoolProof, ByARealCudaStartComesBeforeServing) {
   })) << pool_->reason();
   EXPECT_EQ(words[words.size() - 2], "proving");
   EXPECT_EQ(pool_->proof().state, ProofState::kProven) << pool_->proof().reason;
-  EXPECT_TRUE(until([&] { return came_ >= 1; })) << "it came another way";
+  const std::string log = settings().paths.log("gpu-3f2a1b4c") + "/control.log";
+  EXPECT_TRUE(until([&] { return os::read_file(log).value_or("").contains("NEW CLIENT"); })) << "it came another way";
   EXPECT_EQ(pool_->supervisor().failures, 0);
 }
 
@@ -80,9 +81,7 @@ TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   auto s = settings();
   s.binary.env["LD_LIBRARY_PATH"] = scratch_ / "nothing";
-  auto pool = PoolDaemon::open(
-      *loop_, s,
-      {.on_change = {}, .on_log = {}, .on_fault = {}, .on_proof = [this](const auto&, const auto&) { wake(); }});
+  auto pool = PoolDaemon::open(*loop_, s, [this](const auto&, const auto&) { wake(); });
   ASSERT_TRUE(pool);
   pool_ = *std::move(pool);
   pool_->want(kLimits);

@@ -202,6 +202,8 @@ TEST_F(GrantsOfAPool, WhoseLimitsCannotBeReadIsNotAdmittedUntilTheyAreSetAgain) 
 TEST_F(GrantsOfAPool, TheirLimitsGoWithTheirEndpoints) {
   serve();
   EXPECT_TRUE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
+  EXPECT_THAT(request(R"({"do":"removeEndpoint","pool":"gpu-2","grant":"0011223344556677"})"),
+              HasSubstr("does not serve this pool"));
   EXPECT_FALSE(std::filesystem::exists(endpoint(kSmall) + "/limits"));
   ASSERT_EQ(request(R"({"do":"removeEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})"), R"({"ok":true})");
   EXPECT_FALSE(root_->exists("mps/pools/gpu-3f2a1b4c/limits/0011223344556677"));
