@@ -161,8 +161,7 @@ void Sessions::wait_for_turn(Entry& entry) {
   if (!entry.urgent()) return;
   entry.expiry.start(std::max(Duration{}, entry.due - loop_.now()), [this, &entry] {
     std::erase(waiting_, &entry);
-    const Error waited{Kind::kTimeout, "another control session took all the time there was",
-                       entry.asked.target.argv[0], 0};
+    const Error waited{Kind::kTimeout, "another control session took all the time there was", target_.argv[0], 0};
     finish(entry, std::unexpected(entry.why.value_or(waited)));
   });
 }
@@ -182,7 +181,7 @@ void Sessions::begin_next() {
   open_ = &entry;
   entry.expiry.stop();
   if (!entry.urgent()) entry.due = loop_.now() + entry.left;
-  entry.running = mps::ask(loop_, entry.asked.target, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
+  entry.running = mps::ask(loop_, target_, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
                            [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
   if (const auto on_begun = entry.asked.on_begun) on_begun();  // may destroy the entry
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -35,7 +36,6 @@ std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const
                               std::function<void(Result<std::string>)> done);
 
 struct SessionAsked {
-  ControlTarget target;
   std::string input;
   Duration deadline{};  // counts from the session's start; if urgent, from ask(), waiting included
   bool urgent = false;
@@ -50,7 +50,7 @@ class Sessions {
  public:
   using Done = std::function<void(Result<std::string>)>;
 
-  explicit Sessions(os::Loop& loop) : loop_(loop) {}
+  Sessions(os::Loop& loop, ControlTarget target) : loop_(loop), target_(std::move(target)) {}
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
@@ -69,6 +69,7 @@ class Sessions {
   void finish(Entry& entry, const Result<std::string>& result);
 
   os::Loop& loop_;
+  ControlTarget target_;
   std::deque<Entry*> waiting_;
   Entry* open_ = nullptr;
   os::Timer turn_{loop_};

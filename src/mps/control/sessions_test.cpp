@@ -33,15 +33,14 @@ class SessionsTest : public ::testing::Test {
     const auto dir = os::Dir::open(scratch_.path());
     ASSERT_TRUE(dir->write_atomically("control", kProgram));
     ASSERT_EQ(::chmod((scratch_ / "control").c_str(), 0755), 0);
-    sessions_.emplace(*loop_);
+    sessions_.emplace(*loop_, target());
   }
   ControlTarget target() const {
     return {{scratch_ / "control"}, {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
   }
   void ask(const std::string& word, Duration deadline, bool urgent = false) {
     questions_.push_back(sessions_->ask(
-        {.target = target(), .input = word + "\n", .deadline = deadline, .urgent = urgent},
-        [this](const Result<std::string>& reply) {
+        {.input = word + "\n", .deadline = deadline, .urgent = urgent}, [this](const Result<std::string>& reply) {
           answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
           if (answers_.size() == wanted_) loop_->stop();
         }));

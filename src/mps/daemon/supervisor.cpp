@@ -160,13 +160,6 @@ class Turn {
     }
   }
 
-  void on(const QuestionWaits& event) {
-    if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + settings_.turn_patience;
-  }
-  void on(const QuestionBegun& event) {
-    if (event.id != 0 && event.id == s_.question) s_.question_due = now_ + s_.question_time;
-  }
-
   void on(const Pinged&) {
     s_.pinging = false;
     s_.greeting = Greeting::kGiven;
@@ -255,7 +248,7 @@ class Turn {
     enter(State::kStopping, "asked to stop");
     s_.stop_stage = 0;
     s_.timer = now_ + settings_.quit_patience;
-    actions_.push_back(Quit{open_question(settings_.quit_patience), settings_.quit_patience});
+    actions_.push_back(Quit{open_question(), settings_.quit_patience});
   }
 
   void ended() {
@@ -266,11 +259,10 @@ class Turn {
     begin();
   }
 
-  QuestionId open_question(Duration deadline) {
+  QuestionId open_question() {
     s_.question = ++s_.last_question;
-    // The caller reports within the deadline; the longer one here covers a lost answer.
-    s_.question_time = 2 * deadline;
-    s_.question_due = now_ + s_.question_time;
+    // The caller reports a question without an answer in time; this covers a lost report.
+    s_.question_due = now_ + settings_.answer_patience;
     return s_.question;
   }
 
@@ -282,11 +274,11 @@ class Turn {
 
   void ask() {
     s_.gone_servers.clear();
-    actions_.push_back(Ask{open_question(settings_.question_deadline), limits_to_set(s_)});
+    actions_.push_back(Ask{open_question(), limits_to_set(s_)});
   }
   void apply_limits(std::optional<int> server = {}) {
     s_.gone_servers.clear();
-    actions_.push_back(ApplyLimits{open_question(settings_.question_deadline), limits_to_set(s_), server});
+    actions_.push_back(ApplyLimits{open_question(), limits_to_set(s_), server});
   }
 
   // The daemon's own limits come before its servers'.

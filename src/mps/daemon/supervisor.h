@@ -50,7 +50,7 @@ struct SupervisorSettings {
   Duration rest_ping_every = std::chrono::seconds(1);  // the same while no server has a client
   Duration ping_deadline = std::chrono::milliseconds(400);
   Duration question_deadline = std::chrono::seconds(1);  // for each question
-  Duration turn_patience = std::chrono::minutes(1);      // wait behind other sessions before a question starts
+  Duration answer_patience = std::chrono::minutes(1);    // for its answer, which may wait behind other sessions
   Duration mute_patience = std::chrono::seconds(30);     // how long a daemon with clients may be unresponsive
   Duration backoff_first = std::chrono::milliseconds(200);
   Duration backoff_longest = std::chrono::seconds(30);
@@ -114,20 +114,14 @@ struct AdmissionLimitsSet {  // the daemon and its servers hold these limits for
 struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was admitted with it
   std::string why;               // "" = the pool itself cancelled
 };
-struct QuestionWaits {  // behind another session: not a failure of the daemon
-  QuestionId id = 0;
-};
-struct QuestionBegun {  // the question starts now
-  QuestionId id = 0;
-};
 struct Tick {};
 struct StopAsked {};
 struct DesiredChanged {
   DaemonLimits desired;
 };
 using Event = std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, ServerLogged, ClientLogged,
-                           AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, QuestionWaits, QuestionBegun,
-                           Pinged, PingFailed, PingSkipped, LookNow, Replace, Tick, StopAsked, DesiredChanged>;
+                           AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, Pinged, PingFailed, PingSkipped,
+                           LookNow, Replace, Tick, StopAsked, DesiredChanged>;
 
 struct SpawnDaemon {};
 struct Ask {  // the daemon's defaults, and its servers with their clients and limits
@@ -194,7 +188,6 @@ struct Supervisor : DaemonSeen {
   MonoTime unanswered_since{};
   QuestionId last_question = 0;
   MonoTime question_due{};
-  Duration question_time{};  // time allowed from the question's start
   std::optional<MonoTime> timer;
 
   friend bool operator==(const Supervisor&, const Supervisor&) = default;

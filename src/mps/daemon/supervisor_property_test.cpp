@@ -106,8 +106,6 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
       return below(2) == 0 ? Event(PingSkipped{}) : Event(LookNow{});
     case 14:
       return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
-    case 15:
-      return below(2) == 0 ? Event(QuestionWaits{id}) : Event(QuestionBegun{id});
     case 16:
       return below(8) == 0 ? Event(Replace{"no"}) : Event(Tick{});
     default:

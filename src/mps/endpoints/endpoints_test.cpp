@@ -238,6 +238,11 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
   ASSERT_TRUE(open_endpoint(kOtherGrant));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kOtherGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(endpoints_->admit(kGrant, false, "").error().kind, Kind::kUnsupported);
+  start_daemon();
+  ASSERT_TRUE(endpoints_->serve());
+  for (const auto& grant : {kGrant, kOtherGrant})
+    EXPECT_EQ(inode_of(paths_.endpoint(kPool, grant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"))
+        << "of the new daemon";
 }
 
 TEST_F(EndpointsTest, BehindADaemonThatGreetsInOtherWordsEndpointsAreLinksAndTheReasonIsShown) {

@@ -72,23 +72,19 @@ std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers) {
   const auto clients = client_pids(servers);
   listed_.heard(asked, clients);
-  if (settings_.admission != nullptr) settings_.admission->servers_listed(asked, server_pids(servers), clients);
-}
-
-std::optional<std::vector<int>> PoolDaemon::relay_clients() const {
-  return settings_.admission == nullptr ? std::nullopt : settings_.admission->relay_clients();
+  settings_.admission->servers_listed(asked, server_pids(servers), clients);
 }
 
 // The relay holds its clients' processes: each pid that it reports is alive.
 std::optional<os::ProcessRef> PoolDaemon::client(int pid) const {
-  const auto relayed = relay_clients();
+  const auto relayed = settings_.admission->relay_clients();
   if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
   const auto ref = os::process_ref(pid);
   return ref ? std::optional(*ref) : std::nullopt;
 }
 
 std::vector<int> PoolDaemon::clients() const {
-  auto pids = relay_clients().value_or(std::vector<int>{});
+  auto pids = settings_.admission->relay_clients().value_or(std::vector<int>{});
   const auto listed = clients_of_servers();
   pids.insert(pids.end(), listed.begin(), listed.end());
   return pids;
@@ -104,7 +100,7 @@ std::vector<os::ProcessRef> PoolDaemon::listed() const {
 // Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
 // new clients can start.
 bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
-  if (!relay_clients()) return false;
+  if (!settings_.admission->relay_clients()) return false;
   const auto all = clients();
   return prover_.pid() == 0 &&
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
@@ -116,7 +112,6 @@ bool PoolDaemon::are_clients(const std::vector<os::ProcessRef>& processes) const
 }
 
 void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
-  if (settings_.admission == nullptr) return end_living(pids, {}, std::move(done));
   // Before the search, in which a pid may become that of another process.
   std::vector<os::ProcessRef> living;
   std::vector<int> others;
@@ -188,15 +183,16 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
 }
 
 void PoolDaemon::side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done) {
-  side_queries_[id] = sessions_.ask(
-      {.target = target(), .input = what.input, .deadline = std::max(Duration{}, due - loop_.now()), .urgent = true},
-      [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
-        const auto ended = side_queries_.extract(id);  // lives until this returns
-        if (!reply) return done(QuestionFailed{0, reply.error()});
-        auto onward = then(*reply);
-        if (auto* more = std::get_if<Exchange>(&onward)) return side_query(id, std::move(*more), due, done);
-        done(std::get<Event>(onward));
-      });
+  side_queries_[id] =
+      sessions_.ask({.input = what.input, .deadline = std::max(Duration{}, due - loop_.now()), .urgent = true},
+                    [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
+                      const auto ended = side_queries_.extract(id);  // lives until this returns
+                      if (!reply) return done(QuestionFailed{0, reply.error()});
+                      auto onward = then(*reply);
+                      if (auto* more = std::get_if<Exchange>(&onward))
+                        return side_query(id, std::move(*more), due, done);
+                      done(std::get<Event>(onward));
+                    });
 }
 
 void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done) {

@@ -49,6 +49,8 @@ bool looks_the_same(const Supervisor& a, const Supervisor& b) {
 Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, OnChange on_change) {
   TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
   if (settings.proof_program.empty()) settings.proof.every = {};
+  static Admission none;
+  if (settings.admission == nullptr) settings.admission = &none;
   if (!settings.endings) settings.endings = std::make_shared<Endings>(loop);
   if (!settings.logs) {
     TRY(settings.logs, LogWatch::open(loop));
@@ -67,7 +69,7 @@ PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change
       dirs_(std::move(dirs)),
       environment_(environment_of(settings_, dirs_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
-      sessions_(loop),
+      sessions_(loop, {{settings_.binary.path}, environment_}),
       prover_(loop, settings_.proof, *this),
       orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
   state_.jitter = settings_.seed;
@@ -153,13 +155,13 @@ void PoolDaemon::read_log_line(const std::string& line) {
   const auto parsed = parse_log_line(line);
   if (!parsed || parsed->what == LogWhat::kOther) return;
   const auto grant_of = [this](int pid) {
-    const auto* grant = settings_.admission == nullptr ? nullptr : settings_.admission->grant_of(pid);
+    const auto* grant = settings_.admission->grant_of(pid);
     return grant == nullptr ? std::string() : *grant;
   };
   const auto lives = [](int pid) { return os::look_at_living_thread(pid, [](const auto&, pid_t) { return false; }); };
   const bool is_fault = faults_.read(*parsed, loop_.wall_now(), {grant_of, lives});
   act_on(*parsed);
-  if (settings_.admission != nullptr) settings_.admission->read_log(*parsed);
+  settings_.admission->read_log(*parsed);
   if (!is_fault) return;
   const Fault& fault = faults_.last().back();
   log::error("mps.fault", {{"pool", settings_.id},
@@ -259,23 +261,18 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
 
 void PoolDaemon::run(QuestionId id, const std::string& input, Duration deadline,
                      std::function<void(const std::string&)> read) {
-  if (!sessions_.idle()) feed(QuestionWaits{id});
-  question_ = sessions_.ask({.target = target(),
-                             .input = input,
+  question_ = sessions_.ask({.input = input,
                              .deadline = deadline,
                              .on_begun =
-                                 [this, id] {
+                                 [this] {
                                    if (asked_ == 0) asked_ = os::boot_ticks();
                                    begun_while_held_ = proof_holds_daemon();
-                                   feed(QuestionBegun{id});
                                  }},
                             [this, id, input, deadline, read](const Result<std::string>& reply) {
                               if (reply) return read(*reply);
                               // The start may have ended a moment ago: the daemon had no time to answer since.
-                              if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon())) {
-                                feed(QuestionWaits{id});
+                              if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon()))
                                 return run(id, input, deadline, read);
-                              }
                               feed(QuestionFailed{id, reply.error()});
                             });
 }
@@ -312,8 +309,7 @@ void PoolDaemon::act(const PingDaemon&) {
 
 void PoolDaemon::act(const OpenEndpoints&) {
   // An endpoint that cannot be linked blocks one grant, not the pool: reported beside the state.
-  const auto opened = settings_.admission != nullptr ? settings_.admission->serve() : dirs_.relink_endpoints();
-  if (!opened) state_.reason = to_string(opened.error());
+  if (const auto opened = settings_.admission->serve(); !opened) state_.reason = to_string(opened.error());
 }
 
 void PoolDaemon::act(const Quit& action) {

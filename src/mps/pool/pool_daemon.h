@@ -80,26 +80,30 @@ class ListedClients {
   std::map<int, std::optional<os::ProcessRef>> known_;  // absent: the process has ended
 };
 
-// The clients of the pool as its endpoints know and admit them.
+// The clients of the pool as its endpoints know and admit them; this class knows none.
 class Admission {
  public:
   // The daemon serves, and its limits are enforced: clients may connect.
-  virtual Status serve() = 0;
+  virtual Status serve() { return {}; }
   // Makes the pool's own limits, and no grant's, apply to a proof until the turn is dropped; `go` runs once, perhaps
   // inside the call.
-  virtual ProofTurn take_turn(std::function<void()> go) = 0;
+  virtual ProofTurn take_turn(std::function<void()> go) {
+    go();
+    return nullptr;
+  }
   // The clients that connected through a relay, in addition to those that the servers list. Absent: clients do not
   // connect through a relay, and the list is up to a few seconds old.
-  virtual std::optional<std::vector<int>> relay_clients() const = 0;
-  virtual const std::string* grant_of(int pid) const = 0;  // null: not a known client
+  virtual std::optional<std::vector<int>> relay_clients() const { return std::nullopt; }
+  virtual const std::string* grant_of(int) const { return nullptr; }  // null: not a known client
   // For those of these pids that are clients which have exited, and which the server still has
   // (ClientTable::remnants()): the processes to end in their place. `own`: the pool's processes. `done` runs once,
   // perhaps inside the call, and never after this object is destroyed.
-  virtual void find_heirs(const std::vector<int>& pids, std::set<int> own,
-                          const std::function<void(const Heirs&)>& done) = 0;
-  virtual void read_log(const LogLine& line) = 0;
+  virtual void find_heirs(const std::vector<int>&, std::set<int>, const std::function<void(const Heirs&)>& done) {
+    done({});
+  }
+  virtual void read_log(const LogLine&) {}
   // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
-  virtual void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) = 0;
+  virtual void servers_listed(std::uint64_t, const std::vector<int>&, const std::vector<int>&) {}
   virtual ~Admission() = default;
 };
 
@@ -121,7 +125,7 @@ struct PoolSettings : DaemonSettings {
   ControlBinary binary = {};
   bool multiuser = false;  // start the daemon with -M
   std::uint64_t seed = 0;
-  Admission* admission = nullptr;  // null: the daemon's socket is linked into every endpoint
+  Admission* admission = nullptr;  // null: no client connects
 };
 
 // Process ids in a list of servers.
@@ -174,7 +178,6 @@ class PoolDaemon {
   std::string pipe() const { return dirs_.pipe(); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
   bool gone() const;  // stopped, and none of its processes is left
-  ControlTarget target() const { return {{settings_.binary.path}, environment_}; }
 
  private:
   friend class Prover;
@@ -221,7 +224,6 @@ class PoolDaemon {
   void act_on(const LogLine& line);
   bool proof_holds_daemon() const;
   void heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers);
-  std::optional<std::vector<int>> relay_clients() const;
   std::optional<os::ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
   void end_clients(std::vector<os::ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,

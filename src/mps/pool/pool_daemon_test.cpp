@@ -293,24 +293,6 @@ TEST_F(PoolTest, StartsOverStaleSockets) {
   EXPECT_NE(inode_of(pipe() + "/control"), old);
 }
 
-TEST_F(PoolTest, PutsTheSocketOfEveryNewDaemonIntoEveryEndpoint) {
-  open_pool();
-  const auto root = os::Dir::open(scratch_.path());
-  for (const char* grant : {"0011223344556677", "8899aabbccddeeff"}) {
-    ASSERT_TRUE(root->make_subdir(std::string("pools/gpu-3f2a1b4c/endpoints/") + grant));
-  }
-  const std::string endpoint = scratch_ / "pools/gpu-3f2a1b4c/endpoints/8899aabbccddeeff/control";
-  pool_->want(kLimits);
-  ASSERT_TRUE(until_state(State::kServing));
-  const ino_t first = inode_of(pipe() + "/control");
-  EXPECT_EQ(inode_of(endpoint), first);
-  const pid_t pid = pool_->daemon_pid();
-  ASSERT_EQ(::kill(pid, SIGKILL), 0);
-  ASSERT_TRUE(until([&] { return pool_->daemon_pid() != pid && pool_->supervisor().state == State::kServing; }));
-  EXPECT_EQ(inode_of(endpoint), inode_of(pipe() + "/control"));
-  EXPECT_NE(inode_of(endpoint), 0u);
-}
-
 TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
   serve();
   const pid_t pid = pool_->daemon_pid();

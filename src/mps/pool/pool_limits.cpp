@@ -36,7 +36,7 @@ void PoolDaemon::set_on_servers(std::vector<int> servers) {
   ++next_limits_->sessions;
   const std::string input = turn_session(servers, next_limits_->limits);
   next_limits_->question =
-      sessions_.ask({.target = target(), .input = input, .deadline = settings_.supervisor.question_deadline},
+      sessions_.ask({.input = input, .deadline = settings_.supervisor.question_deadline},
                     [this, servers = std::move(servers)](const Result<std::string>& reply) {
                       const auto question = std::move(next_limits_->question);  // keeps it until this callback returns
                       read_limits_reply(servers, reply);

@@ -52,11 +52,9 @@ void Prover::arm_timer() {
 }
 
 void Prover::act(const StartProof&) {
-  auto* const admission = pool_.settings_.admission;
-  if (admission == nullptr) return start();
   turn_timer_.start(kTurnPatience, [this] { start(); });
   turn_.reset();
-  turn_ = admission->take_turn([this] {
+  turn_ = pool_.settings_.admission->take_turn([this] {
     if (!turn_timer_.running()) return;  // it started without a turn
     turn_timer_.stop();
     start();
