@@ -40,14 +40,12 @@ Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set)
   TRY(os::Dir root, os::Dir::create(mps_root, 0755));
   EarlierModes earlier;
   auto file = os::read_kept(root, kModesFile);
-  if (file.text && file.lost.empty()) {
-    if (auto parsed = parse_earlier_modes(*file.text)) {
+  if (file.text) {
+    auto parsed = parse_earlier_modes(*file.text);
+    if (parsed && file.lost.empty())
       earlier = *std::move(parsed);
-    } else {
-      file.lost = os::put_aside(root, kModesFile, parsed.error().what);
-    }
-  } else if (file.text) {
-    file.lost = os::put_aside(root, kModesFile, "it ends within a line");
+    else
+      file.lost = os::put_aside(root, kModesFile, file.lost.empty() ? parsed.error().what : "it ends within a line");
   }
   ComputeModes modes(std::move(root), std::move(earlier), std::move(set));
   modes.lost_ = std::move(file.lost);

@@ -56,22 +56,31 @@ class Turn {
   Turn(Supervisor& state, std::vector<Action>& actions, MonoTime now, const SupervisorSettings& settings)
       : s_(state), actions_(actions), now_(now), settings_(settings) {}
 
-  void on(const Start& event) {
+  void on(const Want& event) {
+    const bool same = event.desired == s_.desired;
+    s_.desired = event.desired;
     if (s_.state == State::kStopping) {
-      s_.desired = event.desired;
       s_.start_again = true;
       return;
     }
-    if (s_.state != State::kAbsent) return on(DesiredChanged{event.desired});
-    s_.desired = event.desired;
-    s_.failures = 0;
-    s_.alive = s_.may_have_clients = s_.untouched = event.adopted;
-    s_.spawned_before = s_.spawned_before || event.adopted;
-    begin();
+    const bool begins = s_.state == State::kAbsent || s_.state == State::kGivenUp;
+    if (same && !begins) return;
+    s_.untouched = false;
+    s_.server_tries.clear();
+    s_.older_servers.clear();
+    if (begins) {
+      s_.failures = 0;
+      return begin();
+    }
+    if (s_.state != State::kServing && s_.state != State::kConfiguring) return;  // the next step reads it
+    enter(State::kConfiguring, "the limits changed and are being applied");
+    s_.read_back.reset();
+    ask();  // also reports which servers run now
   }
 
-  void on(const Spawned&) {
+  void on(const Spawned& event) {
     s_.alive = true;
+    if (event.adopted) s_.may_have_clients = s_.untouched = true;
     if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
     if (s_.state == State::kStarting) s_.timer.reset();
     if (s_.state == State::kStarting && s_.question == 0) ask();
@@ -205,27 +214,6 @@ class Turn {
     if (s_.state == State::kStopping) return;
     if (s_.alive) return enter_stopping();
     enter(State::kAbsent, "");
-  }
-
-  void on(const DesiredChanged& event) {
-    const bool same = event.desired == s_.desired;
-    s_.desired = event.desired;
-    if (same && s_.state != State::kGivenUp) return;
-    s_.untouched = false;
-    s_.server_tries.clear();
-    s_.older_servers.clear();
-    switch (s_.state) {
-      case State::kServing:
-      case State::kConfiguring:
-        enter(State::kConfiguring, "the limits changed and are being applied");
-        s_.read_back.reset();
-        return ask();  // also reports which servers run now
-      case State::kGivenUp:
-        s_.failures = 0;
-        return begin();
-      default:
-        return;  // the next step reads it
-    }
   }
 
  private:

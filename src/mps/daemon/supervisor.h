@@ -72,11 +72,12 @@ struct ServerSeen {
 
 using QuestionId = std::uint64_t;  // 0 = none
 
-struct Start {
+struct Want {  // starts the daemon, or changes its limits
   DaemonLimits desired;
+};
+struct Spawned {
   bool adopted = false;  // a daemon of ours from an earlier run is running
 };
-struct Spawned {};
 struct SpawnFailed {
   Error error;
 };
@@ -116,15 +117,12 @@ struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was adm
 };
 struct Tick {};
 struct StopAsked {};
-struct DesiredChanged {
-  DaemonLimits desired;
-};
-using Event = std::variant<Start, Spawned, SpawnFailed, DaemonExited, Answered, ServerLogged, ClientLogged,
+using Event = std::variant<Want, Spawned, SpawnFailed, DaemonExited, Answered, ServerLogged, ClientLogged,
                            AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, Pinged, PingFailed, PingSkipped,
-                           LookNow, Replace, Tick, StopAsked, DesiredChanged>;
+                           LookNow, Replace, Tick, StopAsked>;
 
-struct SpawnDaemon {};
-struct Ask {  // the daemon's defaults, and its servers with their clients and limits
+struct SpawnDaemon {};  // or adopt the one that runs
+struct Ask {            // the daemon's defaults, and its servers with their clients and limits
   QuestionId id = 0;
   DaemonLimits limits;  // the devices to query
 };

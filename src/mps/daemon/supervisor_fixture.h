@@ -52,7 +52,7 @@ inline Rig absent() {
   return {};
 }
 inline Rig spawning() {
-  return absent().feed(Start{kLimits});
+  return absent().feed(Want{kLimits});
 }
 inline Rig starting() {
   return spawning().feed(Spawned{});
@@ -64,7 +64,7 @@ inline Rig serving() {
   return applying().read(kRead);
 }
 inline Rig adopted() {
-  return absent().feed(Start{kLimits, true});
+  return spawning().feed(Spawned{true});
 }
 inline Rig mute() {
   Rig rig = serving();

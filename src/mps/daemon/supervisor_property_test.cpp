@@ -73,9 +73,9 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 21:
       return AdmissionLimitsUnknown{"no"};
     case 0:
-      return Start{kWanted[below(2)], below(2) == 0};
+      return Want{kWanted[below(2)]};
     case 1:
-      return Spawned{};
+      return Spawned{below(2) == 0};
     case 2:
       return SpawnFailed{Error{Kind::kUnavailable, "no", "", 0}};
     case 3:
@@ -97,7 +97,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
       return StopAsked{};
     case 9:
     case 10:
-      return DesiredChanged{kWanted[below(2)]};
+      return Want{kWanted[below(2)]};
     case 11:
       return Pinged{};
     case 12:
@@ -130,15 +130,15 @@ TEST(SupervisorProperty, AfterAnyOrderOfEventsItReachesServingOrSaysGivenUp) {
     }
     // From here on everything succeeds.
     if (world.s.state == State::kGivenUp)
-      world.feed(DesiredChanged{kWanted[0]});
+      world.feed(Want{kWanted[0]});
     else if (world.s.state == State::kAbsent || world.s.state == State::kStopping)
-      world.feed(Start{kWanted[0]});
+      world.feed(Want{kWanted[0]});
     else
       world.actions.clear();
     for (int i = 0; i < 100 && world.s.state != State::kServing; ++i) {
       world.obey_all();
       if (world.s.state == State::kServing) break;
-      if (world.s.state == State::kGivenUp) world.feed(DesiredChanged{kWanted[0]});
+      if (world.s.state == State::kGivenUp) world.feed(Want{kWanted[0]});
       if (const auto at = wake_at(world.s)) world.now = std::max(world.now, *at);
       world.feed(Tick{});
     }

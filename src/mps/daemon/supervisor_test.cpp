@@ -24,20 +24,15 @@ struct Row {
 // Promise: mps/daemon: Each transition of the supervisor follows its table.
 TEST(Supervisor, EveryArrow) {
   const std::vector<Row> rows{
-      {"absent, start → spawn", absent, [](Rig& r) { r.feed(Start{kLimits}); }, State::kStarting, {"spawn"}},
-      {"absent, a daemon from before → asked, not spawned",
-       absent,
-       [](Rig& r) { r.feed(Start{kLimits, true}); },
-       State::kStarting,
-       {"ask"}},
-      {"absent, new limits → kept for the start",
-       absent,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
-       State::kAbsent,
-       {}},
+      {"absent, start → spawn", absent, [](Rig& r) { r.feed(Want{kLimits}); }, State::kStarting, {"spawn"}},
       {"absent, stop → nothing to stop", absent, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
       {"absent, spawned too late → stopped", absent, [](Rig& r) { r.feed(Spawned{}); }, State::kStopping, {"quit"}},
       {"spawning, spawned → asked", spawning, [](Rig& r) { r.feed(Spawned{}); }, State::kStarting, {"ask"}},
+      {"spawning, a daemon from before → asked",
+       spawning,
+       [](Rig& r) { r.feed(Spawned{true}); },
+       State::kStarting,
+       {"ask"}},
       {"spawning, could not → back-off",
        spawning,
        [](Rig& r) { r.feed(SpawnFailed{kNoFork}); },
@@ -59,11 +54,7 @@ TEST(Supervisor, EveryArrow) {
        State::kBackingOff,
        {}},
       {"starting, stop → stopping", starting, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
-      {"starting, new limits → taken up later",
-       starting,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
-       State::kStarting,
-       {}},
+      {"starting, new limits → taken up later", starting, [](Rig& r) { r.feed(Want{kOther}); }, State::kStarting, {}},
       {"adopted, same limits → serving untouched",
        adopted,
        [](Rig& r) { r.read(kRead); },
@@ -92,7 +83,7 @@ TEST(Supervisor, EveryArrow) {
        {}},
       {"applying, new limits → from the top",
        applying,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       [](Rig& r) { r.feed(Want{kOther}); },
        State::kConfiguring,
        {"ask"}},
       {"applying, stop → stopping", applying, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
@@ -119,22 +110,21 @@ TEST(Supervisor, EveryArrow) {
        [](Rig& r) { r.feed(DaemonExited{"was killed by signal 9 (Killed)"}); },
        State::kBackingOff,
        {}},
-      {"serving, same limits → nothing", serving, [](Rig& r) { r.feed(DesiredChanged{kLimits}); }, State::kServing, {}},
+      {"serving, same limits → nothing", serving, [](Rig& r) { r.feed(Want{kLimits}); }, State::kServing, {}},
       {"serving, new limits → configuring",
        serving,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
+       [](Rig& r) { r.feed(Want{kOther}); },
        State::kConfiguring,
        {"ask"}},
-      {"serving, start again → nothing", serving, [](Rig& r) { r.feed(Start{kLimits}); }, State::kServing, {}},
       {"serving, stop → stopping", serving, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {"quit"}},
       {"reconfiguring, refused → kept, with its clients",
        serving,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}).answer().failed(kMute); },
+       [](Rig& r) { r.feed(Want{kOther}).answer().failed(kMute); },
        State::kBackingOff,
        {}},
       {"reconfiguring, refused, later → asked",
        serving,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}).answer().failed(kMute).wake(); },
+       [](Rig& r) { r.feed(Want{kOther}).answer().failed(kMute).wake(); },
        State::kStarting,
        {"ask"}},
       {"mute, answers again → limits applied again",
@@ -181,15 +171,11 @@ TEST(Supervisor, EveryArrow) {
       {"stopping, stop again → nothing", stopping, [](Rig& r) { r.feed(StopAsked{}); }, State::kStopping, {}},
       {"stopping, start → after the exit",
        stopping,
-       [](Rig& r) { r.feed(Start{kOther}).feed(DaemonExited{"exited with status 0"}); },
+       [](Rig& r) { r.feed(Want{kOther}).feed(DaemonExited{"exited with status 0"}); },
        State::kStarting,
        {"spawn"}},
       {"given up, time → still", given_up, [](Rig& r) { r.pass(24h).feed(Tick{}); }, State::kGivenUp, {}},
-      {"given up, new limits → spawn",
-       given_up,
-       [](Rig& r) { r.feed(DesiredChanged{kOther}); },
-       State::kStarting,
-       {"spawn"}},
+      {"given up, new limits → spawn", given_up, [](Rig& r) { r.feed(Want{kOther}); }, State::kStarting, {"spawn"}},
       {"given up, stop → absent", given_up, [](Rig& r) { r.feed(StopAsked{}); }, State::kAbsent, {}},
   };
   for (const auto& row : rows) {
@@ -258,7 +244,7 @@ TEST(Supervisor, JitterDependsOnTheSeedAlone) {
   const auto delay = [](std::uint64_t seed) {
     Rig rig;
     rig.s.jitter = seed;
-    rig.feed(Start{kLimits}).feed(SpawnFailed{kNoFork});
+    rig.feed(Want{kLimits}).feed(SpawnFailed{kNoFork});
     return *wake_at(rig.s) - rig.now;
   };
   EXPECT_EQ(delay(7), delay(7));
@@ -298,13 +284,13 @@ TEST(Supervisor, EachStepOfAStopHasItsOwnPatience) {
 
 TEST(Supervisor, AStopTakesBackAStartThatCameWhileItStops) {
   Rig rig = stopping();
-  rig.feed(Start{kOther}).feed(StopAsked{}).feed(DaemonExited{"exited with status 0"});
+  rig.feed(Want{kOther}).feed(StopAsked{}).feed(DaemonExited{"exited with status 0"});
   EXPECT_EQ(rig.s.state, State::kAbsent);
 }
 
 TEST(Supervisor, AnAdoptedDaemonGetsLimitsThatChangedMeanwhile) {
   Rig rig = adopted();
-  rig.feed(DesiredChanged{kOther});
+  rig.feed(Want{kOther});
   EXPECT_THAT(names(rig.answer().last), ::testing::Contains("apply"));
 }
 

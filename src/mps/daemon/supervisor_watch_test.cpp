@@ -24,7 +24,7 @@ std::pair<int, DaemonLimits> server_limits_of(const Rig& rig) {
 TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes) {
   Rig rig = serving();
   rig.wake().answer({server_with(12, kRead, {101, 102})});
-  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101, 102})});
+  rig.feed(Want{kOther}).answer({server_with(12, kRead, {101, 102})});
   EXPECT_EQ(names(rig.last), std::vector<std::string>{"apply"});
   rig.read(kReadOther);
   EXPECT_EQ(server_limits_of(rig), (std::pair{12, kOther}));
@@ -41,7 +41,7 @@ TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes)
 // Promise: mps/limits/limits: A server that does not take its limits is named.
 TEST(Supervisor, SaysThatAServerDoesNotTakeLimits) {
   Rig rig = serving();
-  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead)}).read(kReadOther);
+  rig.feed(Want{kOther}).answer({server_with(12, kRead)}).read(kReadOther);
   for (int i = 0; i < 2; ++i) rig.answer({server_with(12, kRead)});
   ASSERT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.s.reason, HasSubstr("apply to new servers; started before under other limits: server 12"));
@@ -75,7 +75,7 @@ TEST(Supervisor, ComparesServersWithTheLimitsOfTheTurnAndMendsThemToThose) {
 
 TEST(Supervisor, WhereClientsComeInByTurnsNobodyIsSaidToKeepOtherLimits) {
   Rig rig = serving();
-  rig.feed(DesiredChanged{kOther}).answer({server_with(12, kRead, {101})}).read(kReadOther);
+  rig.feed(Want{kOther}).answer({server_with(12, kRead, {101})}).read(kReadOther);
   rig.answer({server_with(12, kReadOther, {101})});
   EXPECT_THAT(rig.s.reason, HasSubstr("pid 101"));
   rig.feed(AdmissionLimitsSet{kLimits, kRead});
@@ -86,7 +86,7 @@ TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
   Rig rig = serving();
   rig.feed(AdmissionLimitsSet{kOther, kReadOther});
   const DaemonLimits third{{{kA, mib(7188)}}, Percent{500}};
-  rig.feed(DesiredChanged{third}).answer();
+  rig.feed(Want{third}).answer();
   ASSERT_THAT(names(rig.last), ElementsAre("apply"));
   EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kOther) << "a client may be connecting";
   rig.read(kReadOther);

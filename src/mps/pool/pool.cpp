@@ -283,11 +283,7 @@ Result<DaemonLimits> Pool::limits_for(const std::optional<GrantLimits>& limits) 
 void Pool::set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) {
   const auto wanted = limits_for(limits);
   if (!wanted) return done(std::unexpected(wanted.error()));
-  if (daemon_->holds(*wanted)) return done({});
-  daemon_->set_next_limits(*wanted, [id = id_, wanted = *wanted, done = std::move(done)](const Status& status) {
-    if (status) log::debug("pool.limits", {{"pool", id}, {"next", to_string(wanted)}});
-    done(status);
-  });
+  daemon_->set_next_limits(*wanted, std::move(done));
 }
 
 }  // namespace tranche::mps

@@ -89,15 +89,6 @@ std::string PoolDaemon::reason() const {
   return text;
 }
 
-void PoolDaemon::want(const DaemonLimits& limits) {
-  if (state_.state != State::kAbsent) {
-    return feed(state_.state == State::kStopping ? Event(Start{limits}) : Event(DesiredChanged{limits}));
-  }
-  const auto adopted = adopt();
-  // With a daemon that is not ours, the start fails with the same message and is retried.
-  feed(Start{limits, adopted.value_or(false)});
-}
-
 bool PoolDaemon::gone() const {
   return state_.state == State::kAbsent && !daemon_ && orphans_.none_left();
 }
@@ -206,7 +197,7 @@ void PoolDaemon::act_on(const LogLine& line) {
 void PoolDaemon::act(const SpawnDaemon&) {
   const auto adopted = adopt();
   const Status done = !adopted ? Status(std::unexpected(adopted.error())) : *adopted ? Status() : spawn();
-  if (done) return feed(Spawned{});
+  if (done) return feed(Spawned{*adopted});
   feed(SpawnFailed{done.error()});
 }
 

@@ -140,7 +140,7 @@ class PoolDaemon {
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
-  void want(const DaemonLimits& limits);  // starts the daemon, or changes the enforced limits
+  void want(const DaemonLimits& limits) { feed(Want{limits}); }
   void stop() { feed(StopAsked{}); }
   void look() { feed(LookNow{}); }  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that

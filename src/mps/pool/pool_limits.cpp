@@ -5,6 +5,7 @@
 
 #include "mps/control/questions.h"
 #include "mps/pool/pool_daemon.h"
+#include "os/log/log.h"
 
 namespace tranche::mps {
 namespace {
@@ -56,10 +57,8 @@ void PoolDaemon::read_limits_reply(const std::vector<int>& servers, const Result
 
 void PoolDaemon::next_limits_set(const Result<LimitsReadBack>& read) {
   const auto was = std::move(next_limits_);
-  if (read)
-    feed(AdmissionLimitsSet{was->limits, *read});
-  else
-    feed(AdmissionLimitsUnknown{to_string(read.error())});
+  if (read) log::debug("pool.limits", {{"pool", settings_.id}, {"next", to_string(was->limits)}});
+  feed(read ? Event(AdmissionLimitsSet{was->limits, *read}) : AdmissionLimitsUnknown{to_string(read.error())});
   was->done(read ? Status() : std::unexpected(read.error()));
   if (next_limits_ || !waiting_limits_) return;  // the callback may have started the next one already
   const auto next = std::exchange(waiting_limits_, nullptr);
