@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/text.h"
 #include "mps/pool/pool_daemon.h"
 #include "os/files/scratch.h"
 
@@ -104,12 +105,20 @@ class PoolTest : public ::testing::Test {
   bool until_state(State state) {
     return until([&] { return pool_->supervisor().state == state; });
   }
+  // How clients and the control program reach the daemon.
+  ControlTarget target() {
+    const auto s = settings();
+    auto env = s.binary.env;
+    env["CUDA_MPS_PIPE_DIRECTORY"] = pipe();
+    env["CUDA_VISIBLE_DEVICES"] = join(s.devices, ",");
+    return {{s.binary.path}, std::move(env)};
+  }
   // The daemon's answer to one command, sent with the control program. The daemon serves one session at a time: while
   // the pool has it, this one is refused and tries again.
   std::string ask_daemon(const std::string& command) {
     for (int attempt = 0;; ++attempt) {
       std::optional<Result<std::string>> answer;
-      const auto question = ask(*loop_, pool_->target(), command + "\n", 60s, [&](Result<std::string> reply) {
+      const auto question = ask(*loop_, target(), command + "\n", 60s, [&](Result<std::string> reply) {
         answer = std::move(reply);
         wake();
       });
@@ -121,7 +130,7 @@ class PoolTest : public ::testing::Test {
   }
   // Starts a CUDA process of this pool; returns when it has attached.
   pid_t start_client(const std::vector<std::string>& options) {
-    os::Command command{.argv = {standins() + "/sim-cuda"}, .env = pool_->target().env, .kill_on_drop = true};
+    os::Command command{.argv = {standins() + "/sim-cuda"}, .env = target().env, .kill_on_drop = true};
     command.argv.insert(command.argv.end(), options.begin(), options.end());
     const std::size_t lines = output_.size();
     auto process = os::Process::start(
