@@ -21,13 +21,14 @@ Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
   return terms;
 }
 
+// Not synced to the disk: a power failure ends the clients too, and kubelet asks for their shares again.
 Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) const {
   const bool none = terms == EndpointTerms();
   const auto dir = none ? os::Dir::open(folder_) : os::Dir::create(folder_, kOursAlone);
   if (none && !dir && dir.error().kind == Kind::kNotFound) return {};
   const Status kept = !dir   ? Status(std::unexpected(dir.error()))
                       : none ? dir->remove_tree(grant)
-                             : os::write_kept(*dir, grant, render_terms(terms), 0600, os::Sync::kYes);
+                             : os::write_kept(*dir, grant, render_terms(terms), 0600);
   if (!kept) return std::unexpected(within(kept.error(), "cannot keep the grant's limits"));
   return {};
 }
