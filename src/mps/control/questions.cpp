@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "plan/client_limits.h"
 
 namespace tranche::mps {
 namespace {

@@ -4,7 +4,6 @@
 // every CUDA process does once at its start. It first reads after 1 to 2 ms, so that pings of several pools share one
 // wake-up, and waits only if the greeting is not there by then. Loop thread.
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "base/result.h"

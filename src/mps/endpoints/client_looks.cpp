@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <optional>
-#include <string_view>
 #include <utility>
 
 #include "base/text.h"

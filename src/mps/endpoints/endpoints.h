@@ -119,6 +119,18 @@ class ClientLooks {
   std::shared_ptr<Results> results_ = std::make_shared<Results>();
 };
 
+// How many contexts of clients the pool's server accepts on each of its devices. A grant's contexts count on the
+// devices that the grant holds, because it can have none on others; if it holds several, on each, and up to its promise
+// as if they were spread evenly. `promised` places are reserved for each open endpoint: clients of other grants cannot
+// use them. So are those of containers that may still come, one for each slot of a device that has no endpoint, but no
+// more than a quarter of the places.
+struct ServerPlaces {
+  std::size_t most = 0;  // 0 = no limit of ours
+  std::vector<std::string> devices = {};
+  std::size_t promised = 1;
+  std::size_t slots = 0;  // of each device
+};
+
 class Endpoints;
 
 struct EndpointsSettings {
@@ -193,13 +205,7 @@ class Endpoints final : public Admission {
   void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
   // Without a relay `go` runs at once.
   ProofTurn take_turn(std::function<void()> go) override;
-  // How many contexts of clients the pool's server accepts on each of these devices; 0 = no limit of ours. A grant's
-  // contexts count on the devices that the grant holds, because it can have none on others; if it holds several, on
-  // each, and up to its promise as if they were spread evenly. `promised` places are reserved for each open endpoint:
-  // clients of other grants cannot use them. So are those of containers that may still come, one for each of the
-  // `slots` of a device that has no endpoint, but no more than a quarter of the places; 0 slots: none.
-  void set_most_clients(std::size_t most, std::vector<std::string> devices, std::size_t promised = 1,
-                        std::size_t slots = 0);
+  void set_places(ServerPlaces places) { places_ = std::move(places); }
   // The number of places that are taken on the pool's device that has the most. Absent: not known, because endpoints
   // are links.
   std::optional<std::size_t> clients_on_fullest() const;
@@ -311,10 +317,7 @@ class Endpoints final : public Admission {
   std::string link_reason_;
   std::unique_ptr<Ping> probe_;
   std::map<std::string, Endpoint> endpoints_;
-  std::size_t most_clients_ = 0;  // on each of `devices_`
-  std::vector<std::string> devices_;
-  std::size_t promised_ = 1;  // places reserved for each grant
-  std::size_t slots_ = 0;     // of each device
+  ServerPlaces places_;
   bool wants_clients_ = false;
   std::map<int, Seen> seen_;  // clients that did not connect through a relay
   // Listed clients of no known grant that have exited, each with the time of the first list that shows it.

@@ -173,7 +173,7 @@ TEST_F(EndpointsOfContainers, AClientThatHidesIsStillTheOneThatWasAdmitted) {
   const Container container(paths_.endpoint(kPool, kGrant), true);
   const Container client(paths_.endpoint(kPool, kGrant), false, container.first());
   open();
-  endpoints_->set_most_clients(48, {world_.uuid()});
+  endpoints_->set_places({48, {world_.uuid()}});
   ASSERT_EQ(answer_of(client, 'c'), "in");
   const int pid = client.first();
   ASSERT_EQ(answer_of(client, 'z'), "headless");

@@ -111,7 +111,7 @@ std::string Endpoints::device_answer(const std::string& grant, const RelayQuesti
 // and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
 // devices.
 void Endpoints::look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done) {
-  auto devices = devices_;
+  auto devices = places_.devices;
   // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
   context_.looks.look(pid, std::move(devices),
@@ -157,14 +157,6 @@ void Endpoints::note_prepared(const std::string& grant, const Status& status) {
 
 // --- places on the GPUs ----------------------------------------------------------------------------------------------
 
-void Endpoints::set_most_clients(std::size_t most, std::vector<std::string> devices, std::size_t promised,
-                                 std::size_t slots) {
-  most_clients_ = most;
-  devices_ = std::move(devices);
-  promised_ = promised;
-  slots_ = slots;
-}
-
 // Clients of no known grant that the servers list, as of their last list: each has a place. Not those of the node, as a
 // start of our own that proves the server.
 std::size_t Endpoints::unknown_clients() const {
@@ -177,13 +169,13 @@ std::size_t Endpoints::unknown_clients() const {
 std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoint) const {
   const std::size_t places = relay_->clients().places(grant);
   const auto devices = static_cast<std::size_t>(std::ranges::count_if(
-      devices_, [&endpoint](const std::string& device) { return holds(endpoint.terms, device); }));
+      places_.devices, [&endpoint](const std::string& device) { return holds(endpoint.terms, device); }));
   return devices <= 1 ? places : (places + devices - 1) / devices;
 }
 
 std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
   std::size_t taken = unknown_clients() + gone_twice_;
-  if (devices_.size() <= 1) return taken + relay_->clients().places();
+  if (places_.devices.size() <= 1) return taken + relay_->clients().places();
   taken += relay_->clients().places("");  // of former tenants
   for (const auto& [grant, endpoint] : endpoints_)
     if (holds(endpoint.terms, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
@@ -194,31 +186,31 @@ std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
 std::size_t Endpoints::kept_on(const std::string& device, const std::string& grant) const {
   std::size_t kept = 0, open = 0;
   for (const auto& [other, endpoint] : endpoints_) {
-    if (devices_.size() > 1 && !holds(endpoint.terms, device)) continue;
+    if (places_.devices.size() > 1 && !holds(endpoint.terms, device)) continue;
     ++open;
     if (other == grant || !endpoint.admitting) continue;
-    kept += promised_ - std::min(taken_by(other, endpoint), promised_);
+    kept += places_.promised - std::min(taken_by(other, endpoint), places_.promised);
   }
-  const std::size_t may_come = (slots_ - std::min(open, slots_)) * promised_;
-  return kept + std::min(may_come, most_clients_ / kKeptForLaterPart);
+  const std::size_t may_come = (places_.slots - std::min(open, places_.slots)) * places_.promised;
+  return kept + std::min(may_come, places_.most / kKeptForLaterPart);
 }
 
 // If the endpoints were promised more places than the server has, each still gets its promise as long as there is any
 // place.
 std::string Endpoints::no_capacity(const std::string& grant) const {
-  if (most_clients_ == 0) return {};
+  if (places_.most == 0) return {};
   const auto* const endpoint = find(grant);
-  const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < promised_;
-  const bool one = devices_.size() <= 1;
-  for (const auto& device : devices_) {
+  const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < places_.promised;
+  const bool one = places_.devices.size() <= 1;
+  for (const auto& device : places_.devices) {
     if (!one && endpoint != nullptr && !holds(endpoint->terms, device)) continue;
     const std::string name = one ? "the GPU" : "GPU " + device;
     const std::size_t has = taken_on(device, within_promise);
-    if (has >= most_clients_) return fmt::format("{} has its {} clients", name, most_clients_);
+    if (has >= places_.most) return fmt::format("{} has its {} clients", name, places_.most);
     if (within_promise) continue;
-    if (const std::size_t kept = kept_on(device, grant); has + kept >= most_clients_)
+    if (const std::size_t kept = kept_on(device, grant); has + kept >= places_.most)
       return fmt::format("{} has {} of its {} clients, and the other places are kept for other containers", name, has,
-                         most_clients_);
+                         places_.most);
   }
   return {};
 }
@@ -226,7 +218,7 @@ std::string Endpoints::no_capacity(const std::string& grant) const {
 std::optional<std::size_t> Endpoints::clients_on_fullest() const {
   if (!relay_) return std::nullopt;
   std::size_t most = 0;
-  for (const auto& device : devices_) most = std::max(most, taken_on(device, true));
+  for (const auto& device : places_.devices) most = std::max(most, taken_on(device, true));
   return most;
 }
 

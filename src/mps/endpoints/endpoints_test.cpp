@@ -60,7 +60,7 @@ TEST_F(EndpointsTest, AClosedGrantLetsNobodyInUntilItIsOpenedAgain) {
 // Promise: mps/relay: A client whose environment lifts its limit is refused.
 TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
   open();
-  endpoints_->set_most_clients(48, {world_.uuid()});
+  endpoints_->set_places({48, {world_.uuid()}});
   std::uint64_t refused = 0;
   for (const std::string& value :
        {std::string("zz"), std::string("0=0"), std::string("1=1G"), std::string(" "), std::string("\xff")}) {
@@ -88,7 +88,7 @@ TEST_F(EndpointsTest, AClientWhoseEnvironmentLiftsItsLimitIsNotLetIn) {
 
 TEST_F(EndpointsTest, TheCeilingOfClientsHoldsForNewProcesses) {
   open();
-  endpoints_->set_most_clients(1, {"GPU-1"});
+  endpoints_->set_places({1, {"GPU-1"}});
   auto first = client_in();
   auto second = client();
   EXPECT_TRUE(until([&] { return second->ended_within(0ms); }));
@@ -175,7 +175,7 @@ TEST_F(EndpointsTest, OnlyContextsThatEndedBeforeTheClientLeaveNoMemory) {
 
 TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
   open();
-  endpoints_->set_most_clients(3, {"GPU-1"});
+  endpoints_->set_places({3, {"GPU-1"}});
   ASSERT_TRUE(open_endpoint(kOtherGrant));
   auto first = client_in(), second = client_in();
   auto third = client();
@@ -197,7 +197,7 @@ TEST_F(EndpointsTest, AGrantLeavesEachOtherOpenEndpointItsPlace) {
 // Promise: mps/endpoints: Places of a server are kept for containers that may still come, a quarter at most.
 TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
   open();
-  endpoints_->set_most_clients(8, {"GPU-1"}, 1, 3);  // one of the three slots has an endpoint
+  endpoints_->set_places({8, {"GPU-1"}, 1, 3});  // one of the three slots has an endpoint
   std::vector<std::unique_ptr<sim::TestProcess>> clients;
   for (int i = 0; i < 7; ++i) {
     clients.push_back(client());
@@ -209,7 +209,7 @@ TEST_F(EndpointsTest, PlacesAreKeptForContainersThatMayStillCome) {
 
 TEST_F(EndpointsTest, WhatAGrantWasPromisedItGetsAsLongAsThereIsRoom) {
   open();
-  endpoints_->set_most_clients(3, {"GPU-1"}, 2);
+  endpoints_->set_places({3, {"GPU-1"}, 2});
   for (const auto& other : {kOtherGrant, std::string("1111111111111111")}) ASSERT_TRUE(open_endpoint(other));
   auto first = client_in(), second = client_in();
   auto third = client();

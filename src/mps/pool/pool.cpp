@@ -19,7 +19,7 @@ void Pool::set_planned(const plan::PlannedPool* planned) {
   changed_ = planned != nullptr && (!daemon_ || planned_ != *planned);
   if (planned == nullptr) return;
   planned_ = *planned;
-  set_most_clients();
+  set_places();
 }
 
 void Pool::follow_plan() {
@@ -138,7 +138,7 @@ Status Pool::open() {
     if (!endpoints_) {
       TRY(endpoints_, Endpoints::open(*set_.endpoints_, id_, *this));
     }
-    set_most_clients();
+    set_places();
     settings.admission = endpoints_.get();
   }
   TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings),
@@ -250,12 +250,12 @@ const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
   return nullptr;
 }
 
-void Pool::set_most_clients() const {
+void Pool::set_places() const {
   if (!endpoints_) return;
   std::size_t slots = 0;
   for (const auto& uuid : planned_.devices)
     if (const auto* device = planned_device(uuid)) slots = std::max<std::size_t>(slots, device->slots);
-  endpoints_->set_most_clients(planned_.max_clients, planned_.devices, set_.sharing_.processes_per_slot, slots);
+  endpoints_->set_places({planned_.max_clients, planned_.devices, set_.sharing_.processes_per_slot, slots});
 }
 
 // --- for its endpoints ---------------------------------------------------------------------------------------------

@@ -28,7 +28,6 @@
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/proof/prover.h"
-#include "mps/protocol/grant_limits.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 

@@ -86,7 +86,7 @@ class Pool final : public EndpointsPool {
 
   // --- its limits --------------------------------------------------------------------------------------------------
   const plan::PlannedDevice* planned_device(const std::string& uuid) const;  // null: none
-  void set_most_clients() const;
+  void set_places() const;
 
   PoolSet& set_;
   const std::string id_;

@@ -4,14 +4,12 @@
 // daemon's pipe, on one device of the pool after the other: a child process, because a start that hangs cannot be
 // cancelled. Loop thread.
 #include <deque>
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "mps/proof/proof.h"
-#include "mps/protocol/replies.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/time.h"
 #include "mps/protocol/grant_limits.h"
 
 namespace tranche::mps {
