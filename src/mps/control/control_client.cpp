@@ -117,12 +117,7 @@ std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const
 class Sessions::Entry final : public Question {
  public:
   Entry(Sessions& sessions, SessionAsked what, Done then)
-      : asked(std::move(what)),
-        done(std::move(then)),
-        left(asked.deadline),
-        due(sessions.loop_.now() + asked.deadline),
-        expiry(sessions.loop_),
-        sessions_(sessions) {}
+      : asked(std::move(what)), done(std::move(then)), expiry(sessions.loop_), sessions_(sessions) {}
   ~Entry() override {
     std::erase(sessions_.waiting_, this);
     if (sessions_.open_ != this) return;
@@ -135,10 +130,9 @@ class Sessions::Entry final : public Question {
 
   SessionAsked asked;
   Done done;
-  Duration left;             // while it waits; an urgent one has `due`
-  MonoTime due;              // deadline while it runs or is urgent
-  os::Timer expiry;          // of an urgent one that waits
-  std::optional<Error> why;  // the last refusal
+  std::optional<MonoTime> due;  // from its first start on, or if it is urgent
+  os::Timer expiry;             // of an urgent one that waits
+  std::optional<Error> why;     // the last refusal
   std::unique_ptr<Question> running;
 
  private:
@@ -159,7 +153,8 @@ std::unique_ptr<Question> Sessions::ask(SessionAsked what, Done done) {
 
 void Sessions::wait_for_turn(Entry& entry) {
   if (!entry.urgent()) return;
-  entry.expiry.start(std::max(Duration{}, entry.due - loop_.now()), [this, &entry] {
+  entry.due = entry.due.value_or(loop_.now() + entry.asked.deadline);
+  entry.expiry.start(std::max(Duration{}, *entry.due - loop_.now()), [this, &entry] {
     std::erase(waiting_, &entry);
     const Error waited{Kind::kTimeout, "another control session took all the time there was", target_.argv[0], 0};
     finish(entry, std::unexpected(entry.why.value_or(waited)));
@@ -180,8 +175,8 @@ void Sessions::begin_next() {
   waiting_.erase(first);
   open_ = &entry;
   entry.expiry.stop();
-  if (!entry.urgent()) entry.due = loop_.now() + entry.left;
-  entry.running = mps::ask(loop_, target_, entry.asked.input, std::max(Duration{}, entry.due - loop_.now()),
+  entry.due = entry.due.value_or(loop_.now() + entry.asked.deadline);
+  entry.running = mps::ask(loop_, target_, entry.asked.input, std::max(Duration{}, *entry.due - loop_.now()),
                            [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
   if (const auto on_begun = entry.asked.on_begun) on_begun();  // may destroy the entry
 }
@@ -191,10 +186,9 @@ void Sessions::answered(Entry& entry, const Result<std::string>& reply) {
   const bool held = !reply && reply.error().kind == Kind::kConflict;
   const bool ran_out = !reply && reply.error().kind == Kind::kTimeout;
   if (ran_out && entry.why) return finish(entry, std::unexpected(*entry.why));
-  if (!held || loop_.now() + kSessionPause >= entry.due) return finish(entry, reply);
+  if (!held || loop_.now() + kSessionPause >= *entry.due) return finish(entry, reply);
   entry.why = reply.error();
   entry.running.reset();
-  entry.left = entry.due - loop_.now() - kSessionPause;
   waiting_.push_front(&entry);
   wait_for_turn(entry);
   begin_soon(kSessionPause);

@@ -56,7 +56,6 @@ class Sessions {
   // As the function mps::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict
   // when another program held the session until the deadline.
   std::unique_ptr<Question> ask(SessionAsked what, Done done);
-  bool idle() const { return open_ == nullptr && waiting_.empty(); }
   bool urgent() const;  // an urgent session is open or waits
 
  private:
