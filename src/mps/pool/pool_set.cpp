@@ -65,21 +65,13 @@ void PoolSet::set_other_holders(std::set<std::string> devices) {
   look_again();
 }
 
-void PoolSet::post(void (PoolSet::*what)()) {
-  loop_.post([this, what, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) (this->*what)();
-  });
-}
-
 void PoolSet::look_again() {
-  post(&PoolSet::look_and_list);
-}
-
-void PoolSet::look_and_list() {
-  for (auto& [id, pool] : pools_)
-    if (!pool.is_planned()) pool.list_clients();
-  look();
-  on_change_();
+  listing_.start({}, [this] {
+    for (auto& [id, pool] : pools_)
+      if (!pool.is_planned()) pool.list_clients();
+    look();
+    on_change_();
+  });
 }
 
 void PoolSet::look() {

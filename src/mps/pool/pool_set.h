@@ -134,15 +134,16 @@ class PoolSet {
  private:
   friend class Pool;
   std::string waits_for(const Pool& pool) const;  // why it may not start yet; "" = it may
-  void look_soon() { post(&PoolSet::look); }
-  void post(void (PoolSet::*what)());
-  void look();  // at every pool
-  void look_and_list();
+  void look_soon() {
+    looking_.start({}, [this] { look(); });
+  }
+  void look();   // at every pool
   void sweep();  // removes pools that have ended and restores compute modes that are no longer needed
   void give_back_unneeded();
 
   os::Loop& loop_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a posted look may run after our end
+  os::Timer looking_{loop_};
+  os::Timer listing_{loop_};
   PoolSetSettings settings_;
   ComputeModes& modes_;
   std::function<void()> on_change_;  // a visible property changed
