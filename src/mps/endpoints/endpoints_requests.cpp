@@ -61,10 +61,11 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   const auto* const there = find(grant);
   const auto before = there == nullptr ? std::nullopt : std::optional(there->terms);
   auto terms = before.value_or(EndpointTerms());
-  if (request.limits) terms.limits = request.limits;
-  if (request.any_pod || !request.pod.empty() || !in_use.empty()) {
-    terms.any_pod = request.pod.empty();
-    terms.pod = request.pod;
+  const auto& asked = request.terms;
+  if (asked.limits) terms.limits = asked.limits;
+  if (asked.any_pod || !asked.pod.empty() || !in_use.empty()) {
+    terms.any_pod = asked.pod.empty();
+    terms.pod = asked.pod;
   }
   TRY_STATUS(keep(grant, terms));
   const auto opened = listen(grant);

@@ -42,18 +42,16 @@ void describe(Fields& fields, EndpointName& endpoint) {
   fields.text("grant", endpoint.grant, kGrant);
 }
 template <class Fields>
-void describe(Fields& fields, OpenEndpointRequest& open) {
-  describe(fields, open.endpoint);
-  fields.limits("limits", open.limits);
-  fields.flag("newTenant", open.new_tenant);
-  fields.flag("anyPod", open.any_pod);
-  fields.text("pod", open.pod, kPod);
-}
-template <class Fields>
 void describe(Fields& fields, EndpointTerms& terms) {
   fields.limits("limits", terms.limits);
   fields.flag("anyPod", terms.any_pod);
   fields.text("pod", terms.pod, kPod);
+}
+template <class Fields>
+void describe(Fields& fields, OpenEndpointRequest& open) {
+  describe(fields, open.endpoint);
+  describe(fields, open.terms);
+  fields.flag("newTenant", open.new_tenant);
 }
 template <class Fields>
 void describe(Fields& fields, RemoveEndpointRequest& remove) {
@@ -251,7 +249,7 @@ Result<MpsRequest> parse_mps_request(std::string_view line) {
   reader.text("do", what);
   TRY(auto request, read_request(document, what));
   const auto* open = std::get_if<OpenEndpointRequest>(&request);
-  if (open != nullptr && open->any_pod && !open->pod.empty())
+  if (open != nullptr && open->terms.any_pod && !open->terms.pod.empty())
     return malformed("the fields \"pod\" and \"anyPod\" exclude each other");
   return request;
 }

@@ -24,20 +24,18 @@ struct EndpointName {
   auto operator<=>(const EndpointName&) const = default;
 };
 
-struct OpenEndpointRequest {
-  EndpointName endpoint;
-  std::optional<GrantLimits> limits = {};  // the grant's limits; absent: unchanged
-  bool new_tenant = false;                 // nothing of the endpoint's former tenant may reach this one
+// What holds at an endpoint. In a request, what is absent stays as it is. `tranche mps` keeps it for its next start:
+// one line of JSON with the fields of the request; parse ∘ render is the identity.
+struct EndpointTerms {
+  std::optional<GrantLimits> limits = {};  // the grant's limits; absent: the pool's own
   bool any_pod = false;                    // several pods may connect through it: those of one claim
   std::string pod = {};                    // UID of the only pod that may connect; "": that of the first client
-};
-// What these requests set at an endpoint, as `tranche mps` keeps it for its next start: one line of JSON with the
-// fields of the request. parse ∘ render is the identity.
-struct EndpointTerms {
-  std::optional<GrantLimits> limits = {};  // absent: the pool's own
-  bool any_pod = false;
-  std::string pod = {};  // "": no client has connected, or it is not known
   friend bool operator==(const EndpointTerms&, const EndpointTerms&) = default;
+};
+struct OpenEndpointRequest {
+  EndpointName endpoint;
+  EndpointTerms terms = {};
+  bool new_tenant = false;  // nothing of the endpoint's former tenant may reach this one
 };
 std::string render_terms(const EndpointTerms& terms);
 Result<EndpointTerms> parse_terms(std::string_view line);

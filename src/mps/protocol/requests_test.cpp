@@ -38,9 +38,9 @@ TEST(MpsRequests, AnEndpointMayStateTheLimitsOfItsGrant) {
   const auto open = parsed<OpenEndpointRequest>(
       R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":7188,"threadsHundredths":500}]})");
   const GrantLimits expected{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(7188), Percent{500}}};
-  EXPECT_EQ(open.limits, expected);
-  EXPECT_EQ(parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})").limits,
-            std::nullopt);
+  EXPECT_EQ(open.terms.limits, expected);
+  EXPECT_EQ(parsed<OpenEndpointRequest>(R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677"})").terms,
+            EndpointTerms());
 }
 
 // Promise: mps/requests: Limits of a wrong form are refused.
@@ -97,13 +97,13 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
 TEST(MpsRequests, AreReadAsTheyAreWritten) {
   const EndpointName endpoint{"set-1", "0011223344556677"};
   const std::vector<std::pair<MpsRequest, std::string>> rows{
-      {OpenEndpointRequest{endpoint, GrantLimits{{"GPU-1", mib(7188), Percent{500}}, {"GPU-2", {}, {}}}, true},
+      {OpenEndpointRequest{endpoint, {GrantLimits{{"GPU-1", mib(7188), Percent{500}}, {"GPU-2", {}, {}}}}, true},
        R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","limits":[)"
        R"({"uuid":"GPU-1","memoryMiB":7188,"threadsHundredths":500},)"
        R"({"uuid":"GPU-2","memoryMiB":0,"threadsHundredths":0}],"newTenant":true})"},
-      {OpenEndpointRequest{.endpoint = endpoint, .any_pod = true},
+      {OpenEndpointRequest{endpoint, {.any_pod = true}},
        R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","anyPod":true})"},
-      {OpenEndpointRequest{.endpoint = endpoint, .pod = "3f-2a"},
+      {OpenEndpointRequest{endpoint, {.pod = "3f-2a"}},
        R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","pod":"3f-2a"})"},
       {RemoveEndpointRequest{endpoint, 5},
        R"({"do":"removeEndpoint","pool":"set-1","grant":"0011223344556677","made":5})"},

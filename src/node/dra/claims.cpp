@@ -330,22 +330,22 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
   while (from < claim.parts.size() && passes(claim.parts[from])) ++from;
   if (from >= claim.parts.size()) return done({});
   const auto& part = claim.parts[from];
-  mps_.request(mps::OpenEndpointRequest{.endpoint = {part.mps_pool, part.grant},
-                                        .limits = limits_of(claim, part.grant),
-                                        .new_tenant = opening == Opening::kNew,
-                                        .any_pod = claim.pod.empty(),
-                                        .pod = claim.pod_uid},
-               [this, uid, from, opening, grant = part.grant, connection = connection_,
-                done = std::move(done)](const Status& opened) {
-                 if (opened) {
-                   opened_over_[grant] = connection;
-                   return open_parts(uid, from + 1, opening, done);
-                 }
-                 const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
-                 if (opening != Opening::kMissing) return done(std::unexpected(why));
-                 // The failure of one pool does not affect the parts of other pools.
-                 open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
-               });
+  mps_.request(
+      mps::OpenEndpointRequest{
+          .endpoint = {part.mps_pool, part.grant},
+          .terms = {.limits = limits_of(claim, part.grant), .any_pod = claim.pod.empty(), .pod = claim.pod_uid},
+          .new_tenant = opening == Opening::kNew},
+      [this, uid, from, opening, grant = part.grant, connection = connection_,
+       done = std::move(done)](const Status& opened) {
+        if (opened) {
+          opened_over_[grant] = connection;
+          return open_parts(uid, from + 1, opening, done);
+        }
+        const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
+        if (opening != Opening::kMissing) return done(std::unexpected(why));
+        // The failure of one pool does not affect the parts of other pools.
+        open_parts(uid, from + 1, opening, [why, done](const Status&) { done(std::unexpected(why)); });
+      });
 }
 
 Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {

@@ -21,9 +21,9 @@ constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 // Has `tranche mps` open the grant's endpoint, with its limits, before kubelet gets the grant. kubelet asks for slots
 // only when no container holds them, so everything that a former tenant left (its directory, its clients) is removed.
 Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
-  mps::OpenEndpointRequest open{.endpoint = {grant.pool, grant.id}, .limits = mps::GrantLimits{}, .new_tenant = true};
-  for (const auto& device : grant.devices)
-    open.limits->push_back({device.uuid, device.limits.memory, device.limits.threads});
+  mps::GrantLimits limits;
+  for (const auto& device : grant.devices) limits.push_back({device.uuid, device.limits.memory, device.limits.threads});
+  const mps::OpenEndpointRequest open{{grant.pool, grant.id}, {.limits = std::move(limits)}, true};
   const auto answered = os::ask(mps::mps_socket(paths.mps_root), mps::request_line(open), kOpenDeadline);
   const auto opened = answered ? mps::read_reply(*answered) : std::unexpected(answered.error());
   if (!opened)

@@ -21,7 +21,7 @@ mps::GrantLimit limit(const std::string& uuid, std::uint64_t memory_mib, std::ui
   return {uuid, mib(memory_mib), Percent{threads}};
 }
 std::string open_request(const std::string& grant, const mps::GrantLimits& limits) {
-  return mps::request_line(mps::OpenEndpointRequest{{"set-1", grant}, limits});
+  return mps::request_line(mps::OpenEndpointRequest{{"set-1", grant}, {limits}});
 }
 
 const mps::GrantLimits kBoth{limit("GPU-0", 5000, 2500), limit("GPU-1", 3000, 1500)};
