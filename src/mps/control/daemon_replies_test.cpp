@@ -70,7 +70,7 @@ TEST(Replies, OfAServerReportItsLimitsAndItsClients) {
   const DaemonLimits one{{{kUuid, mib(500)}}, Percent::whole(10)};
   const auto whole = parse_server_session(one, "ACTIVE\n10.0\n500M\n886\n901\n");
   ASSERT_TRUE(whole) << to_string(whole.error());
-  EXPECT_EQ(whole->limits, (LimitsReadBack{{{kUuid, "500M"}}, "10.0"}));
+  EXPECT_EQ(whole->limits, one);
   EXPECT_THAT(whole->clients, ElementsAre(886, 901));
   // A limit that is not set prints nothing.
   const auto unset = parse_server_session(one, "ACTIVE\n10.0\n886\n");
@@ -98,9 +98,8 @@ TEST(Replies, OfASessionAreDistinguished) {
   EXPECT_FALSE(parse_health_session({}, "840\n"));
   EXPECT_EQ(parse_health_session({}, kNoDaemon).error().kind, Kind::kNotFound);
   const DaemonLimits two{{{kUuid, mib(4096)}, {kOther, mib(500)}}, Percent::whole(10)};
-  EXPECT_EQ(parse_health_session(two, "10.0\n4G\n500M\n840\n")->defaults,
-            (LimitsReadBack{{{kUuid, "4G"}, {kOther, "500M"}}, "10.0"}));
-  EXPECT_EQ(parse_health_session(two, "10.0\n500M\n840\n")->defaults, (LimitsReadBack{{}, "10.0"}))
+  EXPECT_EQ(parse_health_session(two, "10.0\n4G\n500M\n840\n")->defaults, two);
+  EXPECT_EQ(parse_health_session(two, "10.0\n500M\n840\n")->defaults, (DaemonLimits{{}, Percent::whole(10)}))
       << "it is unknown which one is not set";
 
   const auto server = parse_server_session({}, "ACTIVE\n886\n901\n");

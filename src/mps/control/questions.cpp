@@ -123,26 +123,30 @@ Result<std::string_view> only_line(std::string_view command, std::string_view te
   return lines[0];
 }
 
-// Removes the answers to get() from the front. Nothing is printed for a device without a limit, so with several devices
-// it is unknown which one is missing: then none has one here.
-LimitsReadBack take_limits(const DaemonLimits& limits, std::vector<std::string_view>& lines) {
-  LimitsReadBack read;
-  const auto take = [&lines] {
-    const std::string line(lines.front());
+// Removes the answers to get() from the front; a percentage of 0 was not there. Nothing is printed for a device without
+// a limit, so with several devices it is unknown which one is missing: then none has one here.
+DaemonLimits take_limits(const DaemonLimits& limits, std::vector<std::string_view>& lines) {
+  DaemonLimits read{{}, Percent{}};
+  const auto threads = lines.empty() || lines[0].find('.') == std::string_view::npos
+                           ? std::unexpected(Error{})
+                           : parse_thread_percentage(lines[0]);
+  if (threads) {
+    read.threads = *threads;
     lines.erase(lines.begin());
-    return line;
-  };
-  if (!lines.empty() && lines[0].find('.') != std::string_view::npos && parse_thread_percentage(lines[0]))
-    read.threads = take();
-  for (const auto& [uuid, memory] : limits.memory)
-    if (!lines.empty() && parse_memory_limit(lines[0])) read.memory.emplace_back(uuid, take());
+  }
+  for (const auto& [uuid, memory] : limits.memory) {
+    const auto limit = lines.empty() ? std::nullopt : parse_memory_limit(lines[0]).value_or(std::nullopt);
+    if (!limit) continue;
+    read.memory.emplace_back(uuid, *limit);
+    lines.erase(lines.begin());
+  }
   if (read.memory.size() != limits.memory.size()) read.memory.clear();
   return read;
 }
 
 // The same, of limits that were set.
-Result<LimitsReadBack> take_limits_of(const std::string& who, const DaemonLimits& limits,
-                                      std::vector<std::string_view>& lines) {
+Result<DaemonLimits> take_limits_of(const std::string& who, const DaemonLimits& limits,
+                                    std::vector<std::string_view>& lines) {
   auto read = take_limits(limits, lines);
   if (const auto difference = disagreement(limits, read); !difference.empty())
     return fail(Kind::kInvalid, difference, who);
@@ -237,7 +241,7 @@ Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_
   // A server that is starting may not know its limits yet: then the pids follow at once.
   auto read = take_limits(limits, lines);
   const bool whole = !read.memory.empty() || limits.memory.size() <= 1;
-  if (whole && !read.threads.empty()) reply.limits = std::move(read);
+  if (whole && read.threads != Percent{}) reply.limits = std::move(read);
   TRY(reply.clients, parse_pids("get_client_list", lines, text));
   return reply;
 }

@@ -57,7 +57,7 @@ Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G
 
 // Runs of several commands.
 struct DaemonReply {
-  LimitsReadBack defaults;
+  DaemonLimits defaults;
   Pids servers;  // that run now
 };
 Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string_view text);

@@ -41,7 +41,7 @@ TEST(Questions, StartAndAskTheDaemon) {
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);
   EXPECT_EQ(answered->id, 7u);
-  EXPECT_EQ(answered->defaults, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
+  EXPECT_EQ(answered->defaults, (DaemonLimits{{{kGpu, gib(14)}}, Percent::whole(10)}));
   ASSERT_EQ(answered->servers.size(), 1u) << "one that ended in between is nobody's fault";
   EXPECT_EQ(answered->servers[0].pid, 12);
   EXPECT_THAT(answered->servers[0].clients, ElementsAre(101));
@@ -50,7 +50,7 @@ TEST(Questions, StartAndAskTheDaemon) {
 TEST(Questions, SetLimitsAndReadThemBack) {
   const Talk applied(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n", "10.0\n14G\n"});
   ASSERT_NE(applied.came_to<Answered>(), nullptr);
-  EXPECT_EQ(applied.came_to<Answered>()->defaults, (LimitsReadBack{{{kGpu, "14G"}}, "10.0"}));
+  EXPECT_EQ(applied.came_to<Answered>()->defaults, (DaemonLimits{{{kGpu, gib(14)}}, Percent::whole(10)}));
   const Talk refused(exchange_for(ApplyLimits{2, kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);

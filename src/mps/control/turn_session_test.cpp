@@ -28,7 +28,7 @@ TEST(TurnSession, EverythingAsSetGivesTheServersThatRun) {
   EXPECT_THAT(parse_turn_session({}, kLimits, "5.5\n5.5\n7G\n")->servers, IsEmpty());
   EXPECT_THAT(parse_turn_session({}, kLimits, "5.5\n5.5\n7G\n12\n")->servers, ElementsAre(12)) << "it began meanwhile";
   EXPECT_THAT(parse_turn_session({12}, kLimits, "5.5\n5.5\n5.5\n7G\n5.5\n7G\n12\n")->servers, ElementsAre(12));
-  EXPECT_EQ(parse_turn_session({}, kLimits, "5.5\n5.5\n7G\n")->defaults, (LimitsReadBack{{{kA, "7G"}}, "5.5"}));
+  EXPECT_EQ(parse_turn_session({}, kLimits, "5.5\n5.5\n7G\n")->defaults, (DaemonLimits{{{kA, gib(7)}}, Percent{550}}));
   EXPECT_THAT(parse_turn_session({12}, kTwo, "5.5\n5.5\n5.5\n7G\n1M\n5.5\n7G\n1M\n12\n")->servers, ElementsAre(12));
 }
 

@@ -270,7 +270,7 @@ class Turn {
   }
 
   // The daemon's own limits come before its servers'.
-  void configure(const LimitsReadBack& defaults) {
+  void configure(const DaemonLimits& defaults) {
     const std::string difference = disagreement(limits_to_set(s_), defaults);
     if (difference.empty() && !s_.turn_unknown) {
       s_.read_back = defaults;

@@ -63,10 +63,10 @@ struct SupervisorSettings {
 
 struct ServerSeen {
   int pid = 0;
-  std::string status;                         // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
-  std::vector<int> clients;                   // host process ids
-  std::optional<LimitsReadBack> limits = {};  // for new clients; absent if not reported
-  MonoTime since{};                           // when it entered this status; set by the supervisor
+  std::string status;                       // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
+  std::vector<int> clients;                 // host process ids
+  std::optional<DaemonLimits> limits = {};  // for new clients; absent if not reported
+  MonoTime since{};                         // when it entered this status; set by the supervisor
   friend bool operator==(const ServerSeen&, const ServerSeen&) = default;
 };
 
@@ -87,7 +87,7 @@ struct DaemonExited {
 struct Answered {
   QuestionId id = 0;
   std::vector<ServerSeen> servers;
-  LimitsReadBack defaults = {};  // the daemon's, for servers to come
+  DaemonLimits defaults = {};  // the daemon's, for servers to come
 };
 struct ServerLogged {  // a server's status from a log line, which arrives sooner than an answer
   int pid = 0;
@@ -110,7 +110,7 @@ struct Replace {        // the daemon answers but does not work
 };
 struct AdmissionLimitsSet {  // the daemon and its servers hold these limits for the next clients; read back
   DaemonLimits limits;
-  LimitsReadBack defaults;
+  DaemonLimits defaults;
 };
 struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was admitted with it
   std::string why;               // "" = the pool itself cancelled
@@ -151,17 +151,17 @@ struct DaemonSeen {
   bool alive = false;  // a daemon process exists
   bool dying = false;  // and was sent SIGKILL
   bool may_have_clients = false;
-  bool untouched = false;                   // adopted, and its limits were not changed
-  bool applied = false;                     // its defaults were set since it is being configured
-  bool mute = false;                        // it served, and then stopped answering
-  std::optional<DaemonLimits> turn;         // memory and threads set for a grant's clients; absent: `desired`'s
-  bool turn_unknown = false;                // setting them failed: nothing to compare with until the next success
-  std::string turn_problem;                 // why
-  std::optional<LimitsReadBack> read_back;  // what the daemon reports
-  std::vector<ServerSeen> servers;          // from the last answer
-  std::vector<int> older_servers;           // servers that refuse the new limits and keep others
-  std::vector<int> older_clients;           // clients that connected under other limits and keep them
-  std::map<int, int> server_tries;          // by server: times it was sent limits since they changed
+  bool untouched = false;                 // adopted, and its limits were not changed
+  bool applied = false;                   // its defaults were set since it is being configured
+  bool mute = false;                      // it served, and then stopped answering
+  std::optional<DaemonLimits> turn;       // memory and threads set for a grant's clients; absent: `desired`'s
+  bool turn_unknown = false;              // setting them failed: nothing to compare with until the next success
+  std::string turn_problem;               // why
+  std::optional<DaemonLimits> read_back;  // what the daemon reports
+  std::vector<ServerSeen> servers;        // from the last answer
+  std::vector<int> older_servers;         // servers that refuse the new limits and keep others
+  std::vector<int> older_clients;         // clients that connected under other limits and keep them
+  std::map<int, int> server_tries;        // by server: times it was sent limits since they changed
   // Exited since the last question about servers was sent: its answer may still list them.
   std::set<int> gone_servers;
   Greeting greeting = Greeting::kUntried;

@@ -14,8 +14,8 @@ using namespace std::chrono_literals;
 inline const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
 inline const DaemonLimits kLimits{{{kA, mib(14377)}}, Percent::whole(10)};
 inline const DaemonLimits kOther{{{kA, mib(28754)}}, Percent::whole(20)};
-inline const LimitsReadBack kRead{{{kA, "14G"}}, "10.0"};
-inline const LimitsReadBack kReadOther{{{kA, "28G"}}, "20.0"};
+inline const DaemonLimits kRead{{{kA, gib(14)}}, Percent::whole(10)};
+inline const DaemonLimits kReadOther{{{kA, gib(28)}}, Percent::whole(20)};
 inline const Error kMute{Kind::kTimeout, "no answer within 1.0 s", "nvidia-cuda-mps-control", 0};
 inline const Error kNoFork{Kind::kUnavailable, "cannot start a process", "nvidia-cuda-mps-control", 11};
 
@@ -41,9 +41,9 @@ struct Rig {
   QuestionId open() const { return s.question; }
   // With the defaults that were read back last.
   Rig& answer(std::vector<ServerSeen> servers = {}) {
-    return feed(Answered{open(), std::move(servers), s.read_back.value_or(LimitsReadBack())});
+    return feed(Answered{open(), std::move(servers), s.read_back.value_or(DaemonLimits())});
   }
-  Rig& read(const LimitsReadBack& defaults) { return feed(Answered{open(), s.servers, defaults}); }
+  Rig& read(const DaemonLimits& defaults) { return feed(Answered{open(), s.servers, defaults}); }
   Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
 };
 

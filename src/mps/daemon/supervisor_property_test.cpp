@@ -15,13 +15,9 @@ const std::string kA = "GPU-3f2a1b4c-0000-1111-2222-333344445555";
 const std::vector<DaemonLimits> kWanted{{{{kA, mib(14377)}}, Percent::whole(10)},
                                         {{{kA, mib(28754)}}, Percent::whole(20)}};
 
-LimitsReadBack honest(const DaemonLimits& limits) {
-  LimitsReadBack read;
-  for (const auto& [uuid, memory] : limits.memory) {
-    read.memory.emplace_back(uuid, std::to_string(memory.value >> 30) + "G");
-  }
-  read.threads = to_string(limits.threads);
-  return read;
+DaemonLimits honest(DaemonLimits limits) {
+  for (auto& [uuid, memory] : limits.memory) memory = gib(memory.value >> 30);
+  return limits;
 }
 
 struct World {
@@ -87,7 +83,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
                         .clients = {static_cast<int>(below(5)) + 100},
                         .limits = below(3) == 0 ? std::nullopt : std::optional(honest(kWanted[below(2)])),
                         .since = {}}},
-                      below(3) == 0 ? LimitsReadBack() : honest(kWanted[below(2)])};
+                      below(3) == 0 ? DaemonLimits() : honest(kWanted[below(2)])};
     case 5:
     case 6:
       return Answered{id, {}, honest(kWanted[below(2)])};

@@ -198,9 +198,9 @@ TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
 }
 
 TEST(Supervisor, SaysWhichLimitIsNotInForce) {
-  const Rig rig = applying().read({{{kA, "0G"}}, "10.0"});
+  const Rig rig = applying().read({{{kA, gib(13)}}, Percent::whole(10)});
   EXPECT_THAT(rig.s.reason, HasSubstr("the limits are not in effect: the memory limit of " + kA +
-                                      " was set to 14377M and reads back as \"0G\" (expected 14G)"));
+                                      " was set to 14377M and reads back as \"13G\" (expected 14G)"));
 }
 
 TEST(Supervisor, SaysThatAServerHandlesAFault) {

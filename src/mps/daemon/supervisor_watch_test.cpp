@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-ServerSeen server_with(int pid, const LimitsReadBack& limits, std::vector<int> clients = {}) {
+ServerSeen server_with(int pid, const DaemonLimits& limits, std::vector<int> clients = {}) {
   return {.pid = pid, .status = "ACTIVE", .clients = std::move(clients), .limits = limits, .since = {}};
 }
 

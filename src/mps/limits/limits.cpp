@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "mps/control/questions.h"
-
 namespace tranche::mps {
 namespace {
 
@@ -15,24 +13,22 @@ constexpr Percent kLeastThreads{
 // The getter rounds percentages to one decimal; limits that really differ are at least one percent apart.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
-std::string memory_disagreement(const std::string& uuid, Bytes expected, const LimitsReadBack& read) {
-  const auto found = std::ranges::find(read.memory, uuid, &std::pair<std::string, std::string>::first);
-  if (found == read.memory.end()) return fmt::format("the memory limit of {} was not read back", uuid);
-  if (found->second == as_printed(expected)) return {};
+std::string memory_disagreement(const std::string& uuid, Bytes expected, const DaemonLimits& read) {
+  const auto holds = memory_limit_of(read, uuid);
+  if (!holds) return fmt::format("the memory limit of {} was not read back", uuid);
+  if (as_printed(*holds) == as_printed(expected)) return {};
   return fmt::format("the memory limit of {} was set to {}M and reads back as \"{}\" (expected {})", uuid,
-                     expected.in_mib(), found->second, as_printed(expected));
-}
-
-std::string threads_disagreement(const DaemonLimits& expected, Percent in_force) {
-  const auto wanted = expected.threads.hundredths;
-  if (in_force.hundredths + kPercentTolerance >= wanted && in_force.hundredths <= wanted + kPercentTolerance) return {};
-  return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads), to_string(in_force));
+                     expected.in_mib(), as_printed(*holds), as_printed(expected));
 }
 
 }  // namespace
 
 std::string as_printed(Bytes limit) {
   return limit >= gib(1) ? fmt::format("{}G", limit.value >> 30) : fmt::format("{}M", limit.in_mib());
+}
+
+std::string as_printed(Percent threads) {
+  return fmt::format("{}.{}", threads.hundredths / 100, threads.hundredths % 100 / 10);
 }
 
 DaemonLimits limits_of(const plan::PlannedPool& pool) {
@@ -48,18 +44,25 @@ DaemonLimits limits_of(const plan::PlannedPool& pool) {
   return limits;
 }
 
+std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::string& uuid) {
+  const auto found = std::ranges::find(limits.memory, uuid, &std::pair<std::string, Bytes>::first);
+  return found == limits.memory.end() ? std::nullopt : std::optional(found->second);
+}
+
 std::string to_string(const DaemonLimits& limits) {
   std::string text;
   for (const auto& [uuid, memory] : limits.memory) text += fmt::format("{}={}M ", uuid, memory.in_mib());
   return text + to_string(limits.threads) + " %";
 }
 
-std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read) {
+std::string disagreement(const DaemonLimits& expected, const DaemonLimits& read) {
   for (const auto& [uuid, memory] : expected.memory) {
     if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
   }
-  const auto threads = parse_thread_percentage(read.threads);
-  return threads ? threads_disagreement(expected, *threads) : to_string(threads.error());
+  const auto wanted = expected.threads.hundredths, holds = read.threads.hundredths;
+  if (holds + kPercentTolerance >= wanted && holds <= wanted + kPercentTolerance) return {};
+  return fmt::format("the thread percentage was set to {} and is {}", to_string(expected.threads),
+                     to_string(read.threads));
 }
 
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices) {
@@ -80,10 +83,8 @@ Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::s
 
 DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices) {
   DaemonLimits limits{{}, own.threads};
-  for (const auto& uuid : pool_devices) {
-    const auto found = std::ranges::find(own.memory, uuid, &std::pair<std::string, Bytes>::first);
-    limits.memory.emplace_back(uuid, found == own.memory.end() ? kNoMemoryLimit : found->second);
-  }
+  for (const auto& uuid : pool_devices)
+    limits.memory.emplace_back(uuid, memory_limit_of(own, uuid).value_or(kNoMemoryLimit));
   return limits;
 }
 

@@ -3,6 +3,7 @@
 // limited for each device by UUID. The daemon has one thread percentage, so a pool of different devices gets its
 // largest, and clients lower it for themselves. Pure.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@ struct DaemonLimits {
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
 DaemonLimits limits_of(const plan::PlannedPool& pool);
+std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::string& uuid);
 // The limits that the daemon and its servers hold for clients of this grant: one on every device of the pool. The
 // driver applies the limit of the pool's n-th device to the n-th device that the client sees (measured:
 // docs/internals/evidence/shares.md), and a container sees the devices that it holds. The pool's first devices
@@ -30,21 +32,15 @@ Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::s
 // The same for clients with the pool's own limits, which are its largest.
 DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices);
 
-// As the daemon's getter prints it: whole G rounded down, M below 1 G.
+// As the daemon's getter prints it: whole G rounded down, M below 1 G; percentages with one decimal.
 std::string as_printed(Bytes limit);
+std::string as_printed(Percent threads);
 std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": for logs
-
-// What the daemon reports after the limits were set.
-struct LimitsReadBack {
-  std::vector<std::pair<std::string, std::string>> memory;  // device UUID, "14G"
-  std::string threads;                                      // "10.0"
-  friend bool operator==(const LimitsReadBack&, const LimitsReadBack&) = default;
-};
 
 // "" if the daemon, or one of its servers, holds what was set, else a sentence that names the first difference. The
 // getter prints memory in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and
 // "14G", 500 MiB and "500M", 10 and "10.0" agree.
-std::string disagreement(const DaemonLimits& expected, const LimitsReadBack& read);
+std::string disagreement(const DaemonLimits& expected, const DaemonLimits& read);
 
 // Warns that a server is nearly full; "" below nine tenths of `most`. The driver refuses clients beyond the limit
 // (measured: of 64 on an H200, 16 failed with "busy or unavailable"), so the note appears before that.

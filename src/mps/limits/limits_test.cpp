@@ -49,20 +49,21 @@ TEST(Limits, AreCommandsByUuidWithUnit) {
 // Promise: mps/limits/limits: Limits are compared as the getter rounds them.
 TEST(Limits, AgreeAsTheGetterRoundsThem) {
   const DaemonLimits expected = limits_of(pool());
-  EXPECT_EQ(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "25.0"}), "");
-  EXPECT_EQ(disagreement({{}, Percent{3333}}, {{}, "33.3"}), "");
-  EXPECT_EQ(disagreement({{{kA, gib(1)}}, Percent::whole(100)}, {{{kA, "1G"}}, "100.0"}), "");
+  EXPECT_EQ(disagreement(expected, {{{kA, gib(14)}, {kB, mib(500)}}, Percent::whole(25)}), "");
+  EXPECT_EQ(disagreement({{}, Percent{3333}}, {{}, Percent{3330}}), "");
+  EXPECT_EQ(disagreement({{{kA, mib(1500)}}, Percent::whole(100)}, {{{kA, gib(1)}}, Percent::whole(100)}), "");
+  EXPECT_EQ(as_printed(Percent{3333}) + as_printed(Percent::whole(100)), "33.3100.0");
 }
 
 TEST(Limits, DisagreeWithASentence) {
   const DaemonLimits expected = limits_of(pool());
-  EXPECT_THAT(disagreement(expected, {{{kA, "13G"}, {kB, "500M"}}, "25.0"}),
+  const Percent same = Percent::whole(25);
+  EXPECT_THAT(disagreement(expected, {{{kA, gib(13)}, {kB, mib(500)}}, same}),
               HasSubstr(kA + " was set to 14377M and reads back as \"13G\" (expected 14G)"));
-  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "0G"}}, "25.0"}), HasSubstr("(expected 500M)"));
-  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}}, "25.0"}), HasSubstr("was not read back"));
-  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "100.0"}),
+  EXPECT_THAT(disagreement(expected, {{{kA, gib(14)}, {kB, {}}}, same}), HasSubstr("(expected 500M)"));
+  EXPECT_THAT(disagreement(expected, {{{kA, gib(14)}}, same}), HasSubstr("was not read back"));
+  EXPECT_THAT(disagreement(expected, {{{kA, gib(14)}, {kB, mib(500)}}, Percent::whole(100)}),
               HasSubstr("percentage was set to 25 and is 100"));
-  EXPECT_THAT(disagreement(expected, {{{kA, "14G"}, {kB, "500M"}}, "zz"}), HasSubstr("\"zz\" is not"));
 }
 
 const std::vector<std::string> kPool{kA, kB};
@@ -92,7 +93,7 @@ TEST(LimitsOfAGrant, ThePercentageIsTheSmallestThatIsLimited) {
 TEST(LimitsOfAGrant, NotLimitedIsMoreThanAnyGpuHasSoThatItCanBeReadBack) {
   const auto limits = limits_for(GrantLimits{{kA, {}, {}}}, std::vector{kA});
   EXPECT_EQ(*limits, (DaemonLimits{{{kA, gib(1024)}}, Percent::whole(100)}));
-  EXPECT_EQ(disagreement(*limits, {{{kA, "1024G"}}, "100.0"}), "");
+  EXPECT_EQ(disagreement(*limits, {{{kA, gib(1024)}}, Percent::whole(100)}), "");
   EXPECT_EQ(limits_for(DaemonLimits{{{kB, mib(500)}}, Percent{1000}}, kPool),
             (DaemonLimits{{{kA, gib(1024)}, {kB, mib(500)}}, Percent{1000}}));
 }

@@ -215,7 +215,7 @@ class PoolDaemon {
   };
   void set_on_servers(std::vector<int> servers);
   void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
-  void next_limits_set(const Result<LimitsReadBack>& read);
+  void next_limits_set(const Result<DaemonLimits>& read);
   void abandon_next_limits();
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same

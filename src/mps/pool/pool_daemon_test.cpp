@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 
 TEST_F(PoolTest, ServesWithLimitsAppliedAndReadBack) {
   serve();
-  EXPECT_EQ(pool_->supervisor().read_back, (LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
+  EXPECT_EQ(pool_->supervisor().read_back, (DaemonLimits{{{kUuid, gib(14)}}, Percent::whole(10)}));
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "14G\n");
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
@@ -114,7 +114,7 @@ TEST_F(PoolTest, AdoptsTheDaemonFromBeforeARestartAndChecksItsLimits) {
   serve();
   EXPECT_EQ(pool_->daemon_pid(), pid);
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("adopted"));
-  EXPECT_EQ(pool_->supervisor().read_back, (LimitsReadBack{{{kUuid, "14G"}}, "10.0"}));
+  EXPECT_EQ(pool_->supervisor().read_back, (DaemonLimits{{{kUuid, gib(14)}}, Percent::whole(10)}));
 }
 
 TEST_F(PoolTest, AdoptsItsDaemonWhateverBecameOfItsPidFile) {

@@ -55,7 +55,7 @@ void PoolDaemon::read_limits_reply(const std::vector<int>& servers, const Result
   set_on_servers(ended_meanwhile ? std::vector<int>{} : running->servers);
 }
 
-void PoolDaemon::next_limits_set(const Result<LimitsReadBack>& read) {
+void PoolDaemon::next_limits_set(const Result<DaemonLimits>& read) {
   const auto was = std::move(next_limits_);
   if (read) log::debug("pool.limits", {{"pool", settings_.id}, {"next", to_string(was->limits)}});
   feed(read ? Event(AdmissionLimitsSet{was->limits, *read}) : AdmissionLimitsUnknown{to_string(read.error())});

@@ -37,8 +37,9 @@ Json problems_of(const MpsView& view) {
 Json limits_of_server(const mps::ServerSeen& server) {
   if (!server.limits) return nullptr;
   Json memory = Json::array();
-  for (const auto& [uuid, limit] : server.limits->memory) memory.push_back({{"uuid", uuid}, {"memory", limit}});
-  return {{"memory", std::move(memory)}, {"threads", server.limits->threads}};
+  for (const auto& [uuid, limit] : server.limits->memory)
+    memory.push_back({{"uuid", uuid}, {"memory", mps::as_printed(limit)}});
+  return {{"memory", std::move(memory)}, {"threads", mps::as_printed(server.limits->threads)}};
 }
 
 Json servers_of(const mps::Supervisor& s, MonoTime now) {
@@ -53,31 +54,20 @@ Json servers_of(const mps::Supervisor& s, MonoTime now) {
   return list;
 }
 
-std::string read_back_of(const mps::Supervisor& s, const std::string& uuid) {
-  if (!s.read_back) return {};
-  for (const auto& [device, text] : s.read_back->memory) {
-    if (device == uuid) return text;
-  }
-  return {};
-}
-
-// The daemon's setting for the next client: the pool's own limits, or a grant's.
-Json next_of(const mps::DaemonLimits& limits, const std::string& uuid) {
-  const auto found = std::ranges::find(limits.memory, uuid, &std::pair<std::string, Bytes>::first);
-  return {{"memoryMiB", found == limits.memory.end() ? 0 : found->second.in_mib()},
-          {"threads", to_string(limits.threads)}};
-}
-
+// "next": the daemon's setting for the next client, which are the pool's own limits, or a grant's.
 Json limits_of(const mps::Pool& pool, const mps::Supervisor& s) {
   Json list = Json::array();
-  const auto limits = mps::limits_to_set(s);
+  const auto next = mps::limits_to_set(s);
   for (const auto& limit : pool.planned().limits) {
+    const auto read = s.read_back ? mps::memory_limit_of(*s.read_back, limit.uuid) : std::nullopt;
     list.push_back({{"uuid", limit.uuid},
                     {"memoryMiB", limit.client.memory.in_mib()},
                     {"threads", to_string(s.desired.threads)},
-                    {"readBackMemory", read_back_of(s, limit.uuid)},
-                    {"readBackThreads", s.read_back ? s.read_back->threads : ""},
-                    {"next", next_of(limits, limit.uuid)}});
+                    {"readBackMemory", read ? mps::as_printed(*read) : ""},
+                    {"readBackThreads", s.read_back ? mps::as_printed(s.read_back->threads) : ""},
+                    {"next",
+                     {{"memoryMiB", mps::memory_limit_of(next, limit.uuid).value_or(Bytes{}).in_mib()},
+                      {"threads", to_string(next.threads)}}}});
   }
   return list;
 }
