@@ -298,7 +298,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
   const pid_t pid = pool_->daemon_pid();
   auto other = settings();
   other.devices = {"GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff"};
-  auto second = PoolDaemon::open(*loop_, other, {});
+  auto second = PoolDaemon::open(*loop_, other, [](const auto&, const auto&) {});
   ASSERT_TRUE(second);
   (*second)->want(kLimits);
   ASSERT_TRUE(until([&] { return (*second)->supervisor().state == State::kBackingOff; }));
@@ -312,7 +312,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
 TEST_F(PoolTest, RefusesAPathThatIsTooLongForASocket) {
   auto s = settings();
   s.paths.mps_root = scratch_ / std::string(80, 'x');
-  const auto pool = PoolDaemon::open(*loop_, s, {});
+  const auto pool = PoolDaemon::open(*loop_, s, [](const auto&, const auto&) {});
   ASSERT_FALSE(pool);
   EXPECT_THAT(pool.error().what, HasSubstr("choose a shorter MPS root"));
 }
@@ -322,7 +322,7 @@ TEST_F(PoolTest, GivesUpOnAProgramThatCannotRunAndSaysSo) {
   auto s = settings();
   s.binary.path = scratch_ / "nothing";
   s.supervisor = fast_;
-  auto pool = PoolDaemon::open(*loop_, s, {});
+  auto pool = PoolDaemon::open(*loop_, s, [](const auto&, const auto&) {});
   ASSERT_TRUE(pool);
   (*pool)->want(kLimits);
   ASSERT_TRUE(until([&] { return (*pool)->supervisor().state == State::kGivenUp; }));
