@@ -19,9 +19,14 @@ constexpr const char* kDenied =
     "by "
     "the root user.\n";
 
+Result<Pids> servers_of(const std::string& text) {
+  const auto reply = parse_health_session({}, "10.0\n" + text);
+  return reply ? Result<Pids>(reply->servers) : std::unexpected(reply.error());
+}
+
 TEST(Replies, ListServers) {
-  EXPECT_THAT(*parse_server_list(""), IsEmpty());
-  EXPECT_THAT(*parse_server_list("840\n"), ElementsAre(840));
+  EXPECT_THAT(*servers_of(""), IsEmpty());
+  EXPECT_THAT(*servers_of("840\n"), ElementsAre(840));
 }
 
 TEST(Replies, ReportAServersState) {
@@ -34,19 +39,19 @@ TEST(Replies, ReportAServersState) {
 // Promise: mps/control: A refusal is an error of its kind although the exit status is 0.
 TEST(Replies, ThatRefuseAreErrorsOfTheirKind) {
   EXPECT_EQ(parse_server_status("Server 1 not found\n").error().kind, Kind::kNotFound);
-  EXPECT_EQ(parse_server_list(kNoDaemon).error().kind, Kind::kNotFound);
+  EXPECT_EQ(servers_of(kNoDaemon).error().kind, Kind::kNotFound);
   EXPECT_EQ(parse_thread_percentage(kDenied).error().kind, Kind::kDenied);
   EXPECT_EQ(parse_memory_limit(kDenied).error().kind, Kind::kDenied);
-  EXPECT_EQ(parse_server_list("Unknown command \"get_server_list\"\n").error().kind, Kind::kUnsupported);
+  EXPECT_EQ(servers_of("Unknown command \"get_server_list\"\n").error().kind, Kind::kUnsupported);
   EXPECT_EQ(parse_server_status("A server PID is required\n").error().kind, Kind::kInvalid);
-  EXPECT_THAT(parse_server_list(kNoDaemon).error().what, HasSubstr("Cannot find MPS control daemon process"));
-  EXPECT_EQ(parse_server_list(kNoDaemon).error().where, "get_server_list");
+  EXPECT_THAT(servers_of(kNoDaemon).error().what, HasSubstr("Cannot find MPS control daemon process"));
+  EXPECT_EQ(servers_of(kNoDaemon).error().where, "get_server_list");
 }
 
 TEST(Replies, QuoteWhatTheyCannotRead) {
-  EXPECT_THAT(parse_server_list("840\nzz\n").error().what, HasSubstr("\"zz\" is not a process id"));
+  EXPECT_THAT(servers_of("840\nzz\n").error().what, HasSubstr("\"zz\" is not a process id"));
   for (const char* text : {"-1", "0", " 840", "840 ", "99999999", "840\n\n841"}) {
-    EXPECT_FALSE(parse_server_list(text)) << text;
+    EXPECT_FALSE(servers_of(text)) << text;
   }
 }
 

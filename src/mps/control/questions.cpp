@@ -189,10 +189,6 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
   return input + kServers;
 }
 
-Result<Pids> parse_server_list(std::string_view text) {
-  return parse_pids("get_server_list", lines_of(text), text);
-}
-
 Result<std::string> parse_server_status(std::string_view text) {
   TRY(const auto line, only_line("get_server_status", text, "one server state"));
   const bool name = !line.empty() && line.size() <= 32 &&

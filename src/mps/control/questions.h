@@ -50,7 +50,6 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
 using Pids = std::vector<int>;
 
 // One reply each; `text` is everything that the program printed for the one command.
-Result<Pids> parse_server_list(std::string_view text);                   // may be empty
 Result<std::string> parse_server_status(std::string_view text);          // "INITIALIZING", "ACTIVE", "FAULT"
 Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
 Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
