@@ -1,12 +1,10 @@
-#include "mps/proof/prover.h"
+#include "mps/pool/pool_daemon.h"
 
 #include <fmt/format.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <utility>
-
-#include "mps/pool/pool_daemon.h"
 
 namespace tranche::mps {
 namespace {
