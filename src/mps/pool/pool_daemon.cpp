@@ -170,7 +170,7 @@ void PoolDaemon::act_on(const LogLine& line) {
     case LogWhat::kNewClient:
       return feed(ClientLogged{});
     case LogWhat::kServerStarting:
-      orphans_.remember(line.pid);
+      remember(line.pid);
       return feed(ServerLogged{line.pid, "INITIALIZING"});
     case LogWhat::kServerReady:
       return feed(ServerLogged{line.pid, "ACTIVE"});
@@ -246,7 +246,7 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   daemon_.reset();
   question_.reset();
   ping_.reset();
-  orphans_.daemon_ended();
+  for (const auto& [pid, server] : std::exchange(known_servers_, {})) orphans_.watch(server, 0);
   feed(DaemonExited{os::to_string(note)});
 }
 
@@ -277,7 +277,7 @@ void PoolDaemon::converse(QuestionId id, Exchange exchange) {
         if (auto* answered = std::get_if<Answered>(&event)) {
           heard_servers(asked_, answered->servers);
           for (auto& server : answered->servers) {
-            orphans_.remember(server.pid);
+            remember(server.pid);
             // The limits changed during the query: the values read do not describe the present ones.
             if (looking_for_ != limits_to_set(state_)) server.limits.reset();
           }
@@ -311,23 +311,23 @@ void PoolDaemon::act(const SignalDaemon& action) {
   if (daemon_) (void)daemon_->signal(action.kill ? SIGKILL : SIGTERM);
 }
 
-void Orphans::remember(pid_t server) {
-  if (known_.contains(server)) return;
-  if (const auto ref = os::process_ref(server)) known_.emplace(server, *ref);
+void PoolDaemon::remember(pid_t server) {
+  if (known_servers_.contains(server)) return;
+  if (const auto ref = os::process_ref(server)) known_servers_.emplace(server, *ref);
 }
 
-void Orphans::daemon_ended() {
-  for (const auto& [pid, ref] : std::exchange(known_, {})) {
-    auto process = os::Process::adopt(loop_, ref, [this, pid = pid](os::ExitNote) { ended(pid); });
-    if (process) watched_[pid] = *std::move(process);  // an error: it has exited
-  }
-  if (watched_.empty() || timer_.running()) return;
+void EndingServers::watch(const os::ProcessRef& server, int signal) {
+  auto process = os::Process::adopt(loop_, server, [this, pid = server.pid](os::ExitNote) { ended(pid); });
+  if (!process) return;  // it has exited
+  if (signal != 0) (void)(*process)->signal(signal);
+  watched_[server.pid] = *std::move(process);
+  if (timer_.running()) return;
   timer_.start(patience_, [this] {
-    for (const auto& [pid, process] : watched_) (void)process->signal(SIGKILL);
+    for (const auto& [pid, each] : watched_) (void)each->signal(SIGKILL);
   });
 }
 
-void Orphans::ended(pid_t pid) {
+void EndingServers::ended(pid_t pid) {
   watched_.erase(pid);
   if (!watched_.empty()) return;
   timer_.stop();

@@ -34,18 +34,16 @@
 
 namespace tranche::mps {
 
-// Watches the MPS servers whose control daemon has ended. Such servers exit by themselves (measured). This class kills
-// a server that does not exit within `patience`, so that no GPU memory stays held by a process that accepts no
-// commands. Loop thread.
-class Orphans {
+// MPS servers that have to exit: kills those that are left after `patience`. `on_gone` runs when the last one has
+// exited. Loop thread.
+class EndingServers {
  public:
-  Orphans(os::Loop& loop, Duration patience, std::function<void()> on_gone)
+  EndingServers(os::Loop& loop, Duration patience, std::function<void()> on_gone)
       : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
-  Orphans(const Orphans&) = delete;
-  Orphans& operator=(const Orphans&) = delete;
+  EndingServers(const EndingServers&) = delete;
+  EndingServers& operator=(const EndingServers&) = delete;
 
-  void remember(pid_t server);  // while the daemon still reports it as its server
-  void daemon_ended();          // the remembered servers have to exit from now on
+  void watch(const os::ProcessRef& server, int signal);  // and sends it this one; 0 = none
   bool none_left() const { return watched_.empty(); }
 
  private:
@@ -53,7 +51,6 @@ class Orphans {
   os::Loop& loop_;
   Duration patience_;
   std::function<void()> on_gone_;
-  std::map<pid_t, os::ProcessRef> known_;
   std::map<pid_t, std::unique_ptr<os::Process>> watched_;
   os::Timer timer_{loop_};
 };
@@ -143,7 +140,7 @@ class PoolDaemon;
 // cancelled. A part of its pool's daemon. Loop thread.
 class Prover {
  public:
-  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool) : loop_(loop), settings_(settings), pool_(pool) {}
+  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool);
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
@@ -162,7 +159,6 @@ class Prover {
   void finish(const ProofReading& reading);
   std::vector<int> clients() const;  // of the pool's servers, without our own CUDA starts
   void end_servers();
-  void server_gone(pid_t pid);
   void arm_timer();
 
   os::Loop& loop_;
@@ -173,7 +169,6 @@ class Prover {
   bool stepping_ = false;
   os::Timer timer_{loop_};
   os::Timer soon_{loop_};  // for work that must not run inside the caller's callback
-  os::Timer kill_timer_{loop_};
   os::Timer turn_timer_{loop_};
   ProofTurn turn_;
   std::size_t device_ = 0;   // of the pool, on which CUDA is started
@@ -181,8 +176,8 @@ class Prover {
   std::string output_;
   os::Timer deadline_{loop_};
   std::unique_ptr<os::Process> process_;
-  std::set<int> own_;                                 // CUDA starts; the servers may list one for a while after its end
-  std::vector<std::unique_ptr<os::Process>> ending_;  // servers
+  std::set<int> own_;  // CUDA starts; the servers may list one for a while after its end
+  EndingServers ending_;
 };
 
 class PoolDaemon {
@@ -273,6 +268,7 @@ class PoolDaemon {
   void abandon_next_limits();
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same
+  void remember(pid_t server);
   void read_log_line(const std::string& line);
   void act_on(const LogLine& line);
   bool proof_holds_daemon() const;
@@ -315,7 +311,10 @@ class PoolDaemon {
   FaultHistory faults_;
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
-  Orphans orphans_;
+  std::map<pid_t, os::ProcessRef> known_servers_;  // of the daemon that runs
+  // Of daemons that have ended. They exit by themselves (measured); one that does not would hold GPU memory and accept
+  // no commands.
+  EndingServers orphans_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
 };
 

@@ -18,6 +18,9 @@ constexpr int kStages = 2;
 
 }  // namespace
 
+Prover::Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool)
+    : loop_(loop), settings_(settings), pool_(pool), ending_(loop, kServerPatience, [this] { feed(StepDone{}); }) {}
+
 void Prover::feed(ProofEvent event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
@@ -138,26 +141,9 @@ void Prover::act(const EndStep& action) {
 
 // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
 void Prover::end_servers() {
-  ending_.clear();
-  for (const int pid : pool_.servers()) {
-    const auto ref = os::process_ref(pid);
-    if (!ref) continue;
-    auto process = os::Process::adopt(loop_, *ref, [this, pid](os::ExitNote) { server_gone(pid); });
-    if (!process) continue;
-    (void)(*process)->signal(SIGTERM);
-    ending_.push_back(*std::move(process));
-  }
-  kill_timer_.start(ending_.empty() ? Duration{} : kServerPatience, [this] {
-    if (ending_.empty()) return feed(StepDone{});
-    for (const auto& process : ending_) (void)process->signal(SIGKILL);
-  });
-}
-
-void Prover::server_gone(pid_t pid) {
-  std::erase_if(ending_, [pid](const auto& process) { return process->ref().pid == pid; });
-  if (!ending_.empty()) return;
-  kill_timer_.stop();
-  feed(StepDone{});
+  for (const int pid : pool_.servers())
+    if (const auto ref = os::process_ref(pid)) ending_.watch(*ref, SIGTERM);
+  if (ending_.none_left()) soon_.start(Duration{}, [this] { feed(StepDone{}); });
 }
 
 }  // namespace tranche::mps
