@@ -6,8 +6,7 @@
 // │  GPU added or removed, or driver replaced: the library is restarted
 // │  GPU cannot be registered, or waiting for events fails: reported, retried with back-off
 //
-// Runs on its own thread and communicates only through the Channel. session.cpp has the lifecycle, session_events.cpp
-// the events.
+// Runs on its own thread and communicates only through the Channel.
 #include <cstdint>
 #include <map>
 #include <memory>
