@@ -210,6 +210,8 @@ Status ConfigSource::follow(os::Loop& loop, std::function<void()> on_change) {
   return {};
 }
 
+// ---- several inputs: named configurations, the node's label, the recorded configuration
+
 Status ConfigSource::begin(os::Loop& loop, kube::KubeLink* link) {
   loop_ = &loop;
   look_timer_ = std::make_unique<os::Timer>(loop);

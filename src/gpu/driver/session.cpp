@@ -1,6 +1,7 @@
 #include "gpu/driver/session.h"
 
 #include <poll.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -236,6 +237,8 @@ void Session::probe_missing() {
   }
   probe_at_ = os::mono_now() + probe_every_;
 }
+
+// ---- events
 
 Events::Events(const Library& library, const std::vector<Held>& gpus, bool faults)
     : library_(library), faults_(faults) {
