@@ -80,9 +80,7 @@ int config_manager(const std::vector<std::string>& arguments, Process& process) 
     fmt::print(stderr, "{}: {}\n", kConfigManager, wrong);
     return 1;
   }
-  apply(given.log);
-  given.options.environment = process.environment;
-  return programs::run_config_manager(given.options);
+  return programs::run_config_manager(started(given, process));
 }
 
 void add_config_manager(CLI::App& app, Process&) {

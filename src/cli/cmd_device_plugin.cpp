@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 #include "cli/stand_in.h"
 
@@ -38,7 +37,7 @@ int device_plugin(const std::vector<std::string>& arguments, Process& process) {
   if (const auto status = read_as_nvidias(*app, arguments)) return *status;
   app.reset();  // its options need 0.4 MB
   held.options.pod_resources_socket = pod_resources_socket(held.options.pod_resources_socket);
-  return as_nvidias(run(held, process));
+  return as_nvidias(node::run_node(started(held, process)));
 }
 
 int mps_control_daemon(const std::vector<std::string>& arguments, Process& process) {
@@ -68,7 +67,7 @@ int feature_discovery(const std::vector<std::string>& arguments, Process& proces
   FeatureCommand held;
   add_feature_options(app, held);
   if (const auto status = read_as_nvidias(app, arguments)) return *status;
-  return as_nvidias(run(held, process));
+  return as_nvidias(labels::run_feature_discovery(started(held, process)));
 }
 
 }  // namespace

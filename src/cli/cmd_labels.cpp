@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 
 namespace tranche::cli {
@@ -39,12 +38,6 @@ void add_feature_options(CLI::App& command, FeatureCommand& held) {
   add_log_options(command, held.log);
 }
 
-int run(FeatureCommand& held, const Process& process) {
-  apply(held.log);
-  held.options.environment = process.environment;
-  return labels::run_feature_discovery(held.options);
-}
-
 void add_labels(CLI::App& app, Process& process) {
   auto held = std::make_shared<FeatureCommand>();
   auto* command = app.add_subcommand("labels", kLabelsDescription);
@@ -57,7 +50,7 @@ void add_labels(CLI::App& app, Process& process) {
   command->footer(kLabelsTeaching);
   command->callback([held, &process] {
     held->options.once = held->options.output == labels::LabelOutput::kStdout;
-    process.exit_code = run(*held, process);
+    process.exit_code = labels::run_feature_discovery(started(*held, process));
   });
 }
 

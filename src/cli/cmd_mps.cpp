@@ -1,6 +1,5 @@
 #include <CLI/CLI.hpp>
 
-#include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 
 namespace tranche::cli {
@@ -32,9 +31,8 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
 }
 
 int run(MpsCommand& held, const Process& process) {
-  apply(held.log);
-  held.options.environment = process.environment;
-  return held.end ? programs::end_mps(held.options) : programs::run_mps(held.options);
+  const auto& options = started(held, process);
+  return held.end ? programs::end_mps(options) : programs::run_mps(options);
 }
 
 void add_mps(CLI::App& app, Process& process) {

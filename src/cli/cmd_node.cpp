@@ -1,7 +1,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "cli/setting_options.h"
 #include "cli/shared_commands.h"
 #include "config/document/amounts.h"
 
@@ -138,18 +137,13 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_log_options(command, held.log);
 }
 
-int run(NodeCommand& held, const Process& process) {
-  apply(held.log);
-  held.options.environment = process.environment;
-  return node::run_node(held.options);
-}
-
 void add_node(CLI::App& app, Process& process) {
   auto held = std::make_shared<NodeCommand>();
   auto* command =
       app.add_subcommand("node", "the node agent: advertises GPU slots to kubelet and hands them to containers");
   add_node_options(*command, *held);
-  command->callback([held, &process] { process.run = [held, &process] { return run(*held, process); }; });
+  command->callback(
+      [held, &process] { process.run = [held, &process] { return node::run_node(started(*held, process)); }; });
 }
 
 }  // namespace tranche::cli

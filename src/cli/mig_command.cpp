@@ -36,8 +36,10 @@ mig::Users users_of(const std::string& run_dir) {
   };
 }
 
-std::string read_input() {
-  return {std::istreambuf_iterator<char>(std::cin), {}};
+// "-" is the standard input.
+Result<std::string> read_given(const std::string& path) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return os::read_file(path);
 }
 
 // Prints why a GPU was not changed, and returns the exit status.
@@ -100,7 +102,7 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
     parsed.file = mig::default_configurations(gpus);
   } else {
     source = path == "-" ? "standard input" : path;
-    const Result<std::string> text = path == "-" ? read_input() : os::read_file(path);
+    const auto text = read_given(path);
     if (text)
       parsed = mig::parse_configuration_file(*text, source);
     else
@@ -140,10 +142,9 @@ Status write_checkpoint(const MigNode& node, const std::string& path) {
 }
 
 Result<mig::Checkpoint> read_checkpoint(const std::string& path) {
-  if (path == "-") return mig::parse_checkpoint(read_input());
-  TRY(const std::string text, os::read_file(path));
+  TRY(const std::string text, read_given(path));
   auto parsed = mig::parse_checkpoint(text);
-  if (!parsed) return std::unexpected(within(std::move(parsed).error(), path));
+  if (!parsed && path != "-") return std::unexpected(within(std::move(parsed).error(), path));
   return parsed;
 }
 

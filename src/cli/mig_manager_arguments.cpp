@@ -76,9 +76,7 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   for (auto* one : {&given.with_reboot, &given.with_host_clients}) (void)read_switch(*one, process);
   o.reboot_asked = given.with_reboot.on;
   o.host_clients_asked = given.with_host_clients.on;
-  apply(given.log);
-  o.environment = process.environment;
-  return programs::run_mig_manager(o);
+  return programs::run_mig_manager(started(given, process));
 }
 
 }  // namespace tranche::cli

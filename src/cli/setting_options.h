@@ -51,6 +51,13 @@ void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys);
 // Of programs that run for long.
 void add_log_options(CLI::App& command, LogOptions& options);
 void apply(const LogOptions& options);
+// The options of a program that starts now: it logs as asked from here on.
+template <class Command>
+auto& started(Command& held, const Process& process) {
+  apply(held.log);
+  held.options.environment = process.environment;
+  return held.options;
+}
 
 // --label-output. `words`: the values that this command accepts; `value` holds its default.
 void add_label_output(CLI::App& command, labels::LabelOutput& value, const std::vector<std::string>& words);

@@ -4,7 +4,7 @@
 // statuses and paths. `held` must exist until parsing is complete; the help shows the present values as defaults.
 #include <string>
 
-#include "cli/commands.h"
+#include "cli/setting_options.h"
 #include "labels/live/feature_program.h"
 #include "node/node_program.h"
 #include "programs/mps/mps_program.h"
@@ -17,7 +17,6 @@ struct NodeCommand {
 };
 
 void add_node_options(CLI::App& command, NodeCommand& held);
-int run(NodeCommand& held, const Process& process);
 
 struct MpsCommand {
   programs::MpsOptions options;
@@ -36,6 +35,5 @@ struct FeatureCommand {
 };
 
 void add_feature_options(CLI::App& command, FeatureCommand& held);
-int run(FeatureCommand& held, const Process& process);
 
 }  // namespace tranche::cli

@@ -1,4 +1,5 @@
 #include "labels/live/feature_program.h"
+#include "config/document/amounts.h"
 
 #include <fmt/format.h>
 #include <array>
@@ -71,7 +72,6 @@ Result<inventory::Inventory> read_tegra() {
 
 using namespace std::chrono_literals;
 
-constexpr Duration kInfinite = Duration::max();
 constexpr Duration kLookForDriver = 60s;  // with an infinite interval, while there is no driver
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 60s;
@@ -190,7 +190,7 @@ Result<int> FeatureProgram::run() {
   loop_.post([this] { round(); });
   loop_.run();
   driver_.stop();
-  const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != kInfinite;
+  const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != config::kInfinite;
   if (exit_code_ == 0 && keeps_running && writer_) writer_->clean_up();
   return exit_code_;
 }
@@ -297,8 +297,8 @@ void FeatureProgram::on_written(const Labels& labels, Result<Written> written) {
 void FeatureProgram::rest_for(Duration interval) {
   if (std::exchange(again_, false)) interval = Duration::zero();
   const bool complete = inventory_.has_value();
-  if (interval == kInfinite && complete) return;
-  timer_.start(interval == kInfinite ? kLookForDriver : interval, [this] { round(); });
+  if (interval == config::kInfinite && complete) return;
+  timer_.start(interval == config::kInfinite ? kLookForDriver : interval, [this] { round(); });
 }
 
 void FeatureProgram::print(const Labels& labels) const {
