@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
@@ -91,14 +90,8 @@ Json json_of(const GpuPlan& gpu, const GpuInstance& instance) {
           {"placement", json_of(instance.placement)}};
 }
 
-std::string_view name_of(Step::What what) {
-  return enum_name<Step::What::kCreateCompute>(
-      what, {"destroyComputeInstance", "destroyGpuInstance", "modeOn", "modeOff", "reset", "createGpuInstance",
-             "createComputeInstance"});
-}
-
 Json json_of(const Step& step) {
-  Json json = {{"step", name_of(step.what)}, {"text", to_string(step)}, {"why", step.why}};
+  Json json = {{"step", to_string(step.what)}, {"text", to_string(step)}, {"why", step.why}};
   if (step.instance) json["gpuInstance"] = *step.instance;
   if (step.compute) json["computeInstance"] = *step.compute;
   if (!step.profile.empty()) json["profile"] = step.profile;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "gpu/mig/state.h"
 #include "mig/configuration.h"
@@ -36,6 +37,8 @@ struct Step {
   std::string why{};
   friend bool operator==(const Step&, const Step&) = default;
 };
+ENUM_NAMES(Step::What::kCreateCompute, "destroyComputeInstance", "destroyGpuInstance", "modeOn", "modeOff", "reset",
+           "createGpuInstance", "createComputeInstance")
 std::string to_string(const Step& step);  // "create 3g.40gb at slices 4-7"
 // Takes something away that a program may use.
 bool destroys(const Step& step);
