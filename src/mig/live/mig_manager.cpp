@@ -92,20 +92,12 @@ void MigManager::use_is(MigUse use) {
   const bool other = use.users != use_.users || use.unknown != use_.unknown;
   use_ = std::move(use);
   driver_.use_is(use_);
-  if (phase_ == Phase::kAsking && answered && use_.asked >= withdrawn_at_) {
-    patience_.stop();
-    phase_ = Phase::kIdle;
-    return step();
-  }
+  if (phase_ == Phase::kAsking && answered && use_.asked >= withdrawn_at_) return idle();
   if (other && report_.state == "pending") on_change(false);
 }
 
 void MigManager::on_inventory() {
-  if (phase_ == Phase::kScanning) {
-    patience_.stop();
-    phase_ = Phase::kIdle;
-    return step();
-  }
+  if (phase_ == Phase::kScanning) return idle();
   // After a failure the next try has its own time: our own undoing is a scan, too. A reset is what is waited for.
   if (phase_ == Phase::kIdle && (loop_.now() >= not_before_ || report_.reason == "NeedsReset")) step();
 }
