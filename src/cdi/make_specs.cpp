@@ -37,31 +37,19 @@ std::string below(std::string_view root, std::string_view path) {
   return std::string(without_slash_at_end(root)).append(path);
 }
 
-struct HostRoots {
-  std::string driver;
-  std::string devices;  // without the trailing "/dev" that NVIDIA's flag may have
-};
-
-HostRoots host_roots(const Settings& settings) {
+// Without the trailing "/dev" that NVIDIA's flag may have.
+std::string_view device_root(const Settings& settings) {
   const config::Flags& flags = settings.flags;
-  HostRoots roots;
-  roots.driver = without_slash_at_end(flags.nvidia_driver_root);
-  if (settings.nodes_in_driver_root || flags.nvidia_dev_root.empty()) {
-    roots.devices = roots.driver;
-    return roots;
-  }
-  std::string_view devices = without_slash_at_end(flags.nvidia_dev_root);
-  if (devices.ends_with("/dev")) devices = without_slash_at_end(devices.substr(0, devices.size() - 4));
-  roots.devices = devices;
-  return roots;
+  if (settings.nodes_in_driver_root || flags.nvidia_dev_root.empty()) return flags.nvidia_driver_root;
+  std::string_view root = without_slash_at_end(flags.nvidia_dev_root);
+  if (root.ends_with("/dev")) root.remove_suffix(4);
+  return root;
 }
 
 class EditWriter {
  public:
   EditWriter(const Settings& settings, DriverFiles::HookProgram program)
-      : settings_(settings),
-        roots_(host_roots(settings)),
-        program_missing_(program == DriverFiles::HookProgram::kNotThere) {}
+      : settings_(settings), program_missing_(program == DriverFiles::HookProgram::kNotThere) {}
 
   // No major and minor: those of nvidia-uvm and nvidia-caps change when their modules are reloaded, and the runtime
   // reads the node itself. No mode and group either: the runtime then makes the node usable for the container's user,
@@ -70,7 +58,8 @@ class EditWriter {
     DeviceNode added;
     added.path = node.path;
     added.permissions = "rw";
-    if (std::string host = below(roots_.devices, node.real); host != added.path) added.host_path = std::move(host);
+    if (std::string host = below(device_root(settings_), node.real); host != added.path)
+      added.host_path = std::move(host);
     if (std::ranges::find(edits.device_nodes, added) == edits.device_nodes.end())
       edits.device_nodes.push_back(std::move(added));
   }
@@ -134,11 +123,10 @@ class EditWriter {
 
  private:
   Mount mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const {
-    return {below(roots_.driver, real), path, std::move(options)};
+    return {below(settings_.flags.nvidia_driver_root, real), path, std::move(options)};
   }
 
   const Settings& settings_;
-  HostRoots roots_;
   bool program_missing_;
 };
 

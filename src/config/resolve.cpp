@@ -37,7 +37,7 @@ std::vector<std::string> split_lists(const std::vector<std::string>& values) {
 }
 
 // NVIDIA's order of validation, which determines the order of messages.
-int rank_of(std::string_view path) {
+std::ptrdiff_t rank_of(std::string_view path) {
   static constexpr std::array<std::string_view, 7> kOrder{"flags.plugin.deviceListStrategy",
                                                           "flags.plugin.deviceIDStrategy",
                                                           "flags.plugin.sharedDevicesAllocationPolicy",
@@ -45,8 +45,7 @@ int rank_of(std::string_view path) {
                                                           "flags.deviceDiscoveryStrategy",
                                                           "flags.migStrategy",
                                                           "imex.channelIDs"};
-  const auto found = std::ranges::find(kOrder, path);
-  return static_cast<int>(found - kOrder.begin());
+  return std::ranges::find(kOrder, path) - kOrder.begin();
 }
 
 // "nvidia.com/gpu in 20", and further properties of this entry.
@@ -80,17 +79,11 @@ class Resolution {
     fill_in();
     explain();
     Resolved out{std::move(target_.config), std::move(target_.run), std::move(problems_), std::move(explained_)};
-    std::ranges::stable_sort(judgements_, {}, &Judgement::rank);
-    for (Judgement& judgement : judgements_) out.problems.push_back(std::move(judgement.problem));
+    for (auto& [rank, problem] : judgements_) out.problems.push_back(std::move(problem));
     return out;
   }
 
  private:
-  struct Judgement {
-    int rank = 0;
-    Problem problem;
-  };
-
   void settle(const Key& setting) {
     auto given = given_by(setting, flags_, environment_);
     if (!given || !make_values(setting, *given)) return;
@@ -142,8 +135,8 @@ class Resolution {
   }
 
   void judge(std::string_view ranked_as, const std::string& path, Place place, std::string what, std::string remedy) {
-    judgements_.push_back(
-        {rank_of(ranked_as), {Severity::kError, std::move(place), path, std::move(what), std::move(remedy)}});
+    judgements_.emplace(rank_of(ranked_as),
+                        Problem{Severity::kError, std::move(place), path, std::move(what), std::move(remedy)});
   }
 
   // Drops the Problem of an invalid word in the file that a flag or variable has replaced.
@@ -170,14 +163,10 @@ class Resolution {
 
   void fill_in() {
     Flags& flags = target_.config.flags;
-    if (flags.nvidia_dev_root.empty()) {
-      flags.nvidia_dev_root = flags.nvidia_driver_root;
-      filled_dev_root_ = true;
-    }
-    if (flags.mps_root.empty() && target_.config.sharing.strategy == SharingStrategy::kMps) {
-      flags.mps_root = kDefaultMpsRoot;
-      filled_mps_root_ = true;
-    }
+    filled_dev_root_ = flags.nvidia_dev_root.empty();
+    if (filled_dev_root_) flags.nvidia_dev_root = flags.nvidia_driver_root;
+    filled_mps_root_ = flags.mps_root.empty() && target_.config.sharing.strategy == SharingStrategy::kMps;
+    if (filled_mps_root_) flags.mps_root = kDefaultMpsRoot;
   }
 
   Place place_of(std::string_view path) const {
@@ -236,7 +225,7 @@ class Resolution {
   bool filled_dev_root_ = false;
   bool filled_mps_root_ = false;
   std::vector<Problem> problems_;
-  std::vector<Judgement> judgements_;
+  std::multimap<std::ptrdiff_t, Problem> judgements_;  // by rank
   std::vector<Explained> explained_;
 };
 

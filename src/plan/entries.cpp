@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/problem_list.h"
+#include "base/text.h"
 #include "config/names.h"
 #include "plan/select.h"
 #include "plan/shares.h"
@@ -128,9 +129,7 @@ class Dividing {
   }
 
   std::string all_of_them() const {
-    std::string text;
-    for (const Candidate& candidate : candidates_) text += (text.empty() ? "" : ", ") + candidate.device.index;
-    return text;
+    return join(candidates_, ", ", [](const Candidate& candidate) { return candidate.device.index; });
   }
 
   const Config& config_;

@@ -39,7 +39,7 @@ using Row = TerminalText::Row;
 
 void write_gpus(const inventory::Inventory& inventory, TerminalText& out) {
   const bool ordinary = inventory.platform == inventory::Platform::kNvml;
-  out.heading(fmt::format("{} {}, driver {}{}", inventory.gpus.size(), inventory.gpus.size() == 1 ? "GPU" : "GPUs",
+  out.heading(fmt::format("{}, driver {}{}", count_text(inventory.gpus.size(), "GPU"),
                           inventory.driver_version.empty() ? "unknown" : inventory.driver_version,
                           ordinary ? "" : fmt::format(", platform {}", to_string(inventory.platform))));
   if (inventory.gpus.empty()) return out.line("none");

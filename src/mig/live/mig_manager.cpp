@@ -51,18 +51,18 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
                      if (phase_ == Phase::kWriting && state_label_.settled()) idle();
                      callbacks_.changed();
                    }),
-      evictions_(
-          loop,
-          [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
-            report_.evictions = evictions_.accepted();
-            log::info("mig.eviction",
-                      {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
-            callbacks_.emit_on_pod(
-                pod, kube::kMigEviction,
-                accepted ? "evicted: it holds a MIG device that is removed for the configuration " + asked_.value_or("")
-                         : "cannot be evicted yet: " + why);
-            callbacks_.changed();
-          }),
+      evictions_(loop,
+                 [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
+                   report_.evictions = evictions_.accepted();
+                   log::info("mig.eviction",
+                             {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
+                   callbacks_.emit_on_pod(
+                       pod, kube::kMigEviction,
+                       accepted
+                           ? "evicted: it holds a MIG device that is removed for the configuration " + report_.config
+                           : "cannot be evicted yet: " + why);
+                   callbacks_.changed();
+                 }),
       driver_(loop, settings_.folder, [this] { on_change(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";
@@ -159,15 +159,14 @@ void MigManager::on_read(MigDriver::Reading reading) {
     log::warning("mig.unreadable", {{"why", reading.problem}});
   read_problem_ = reading.problem;
   const std::string name = choice_.name();
-  if (name != asked_) {
-    asked_ = name;
+  if (name != report_.config) {
+    report_.config = name;
     changed_gpus_.clear();
     begun_.clear();
     reported_waiting_.clear();
     blocked_since_.clear();
     began_ = loop_.now();
   }
-  report_.config = name;
   report_.source = choice_.source();
   if (!reading.problem.empty()) {
     // Without a driver nothing is asked of anybody yet: it may come in a moment.
@@ -210,13 +209,12 @@ void MigManager::on_read(MigDriver::Reading reading) {
 }
 
 void MigManager::decide(const MigDriver::Reading& reading, const Configuration& wanted) {
-  const std::string asked = asked_.value_or("");
   const Plan whole = make_plan(wanted, reading.gpus);
   if (const auto errors = texts_of(whole.problems, Severity::kError); !errors.empty())
     return refused("NotPossible", errors);
   if (auto warnings = texts_of(whole.problems, Severity::kWarning); warnings != warned_) {
     warned_ = std::move(warnings);
-    if (!warned_.empty()) log::warning("mig.config_warnings", {{"config", asked}, {"what", warned_}});
+    if (!warned_.empty()) log::warning("mig.config_warnings", {{"config", report_.config}, {"what", warned_}});
   }
 
   std::map<std::string, std::string> devices;
@@ -236,7 +234,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
     const auto report = std::ranges::find(report_.gpus, uuid, &MigGpuReport::uuid);
     report->target = to_string(plan.target);
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
-                               asked + "; this device has to go";
+                               report_.config + "; this device has to go";
     std::map<std::string, std::string> here;
     for (const auto& device : devices_of(plan)) here[device] = reason;
     devices.insert(here.begin(), here.end());
@@ -254,12 +252,13 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
   if (all && silent_.empty()) return succeed();
   if (all) {
     report_changed();
-    return failed("GpuSilent", silent_ + "; the other GPUs are partitioned as the configuration " + asked + " asks");
+    return failed("GpuSilent",
+                  silent_ + "; the other GPUs are partitioned as the configuration " + report_.config + " asks");
   }
 
   if (report_.state == "success") began_ = loop_.now();  // as after a reboot
   if (report_.state != "failed" || begun_.empty()) {
-    state("pending", "Applying", "the GPUs are being partitioned for the configuration " + asked);
+    state("pending", "Applying", "the GPUs are being partitioned for the configuration " + report_.config);
     state_label_.want("pending");
   }
   if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes
@@ -304,7 +303,7 @@ void MigManager::wait_for(const std::vector<const GpuPlan*>& blocked) {
   state("pending", "Waiting", message);
   if (message != reported_waiting_) {
     reported_waiting_ = message;
-    log::info("mig.waiting", {{"config", asked_.value_or("")}, {"for", join(sentences, "; ")}});
+    log::info("mig.waiting", {{"config", report_.config}, {"for", join(sentences, "; ")}});
     callbacks_.emit_on_node(kube::kMigWaiting, message);
   }
   callbacks_.ask_use();  // kubelet may list an ended pod for a moment longer than the API server
@@ -332,9 +331,9 @@ void MigManager::apply(std::vector<MigDriver::Work> work) {
   phase_ = Phase::kApplying;
   for (const auto& one : work) {
     begun_.insert(one.gpu);
-    log::info("mig.applying", {{"gpu", one.gpu}, {"config", asked_.value_or("")}, {"target", to_string(one.target)}});
+    log::info("mig.applying", {{"gpu", one.gpu}, {"config", report_.config}, {"target", to_string(one.target)}});
   }
-  driver_.apply(callbacks_.driver(), std::move(work), asked_.value_or(""),
+  driver_.apply(callbacks_.driver(), std::move(work), report_.config,
                 [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
 }
 
@@ -433,14 +432,14 @@ void MigManager::succeed() {
   reported_waiting_.clear();
   state_label_.want("success");
   withdraw({});
-  state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + asked_.value_or("") + " asks");
+  state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + report_.config + " asks");
   again_in(kLookAgain);
   not_before_ = {};  // whatever changes the GPUs is put right at once
 }
 
 void MigManager::report_changed() {
   if (changed_gpus_.empty()) return;
-  callbacks_.emit_on_node(kube::kMigChanged, asked_.value_or("") + ": " + join(changed_gpus_, "; "));
+  callbacks_.emit_on_node(kube::kMigChanged, report_.config + ": " + join(changed_gpus_, "; "));
   changed_gpus_.clear();
 }
 
@@ -449,8 +448,8 @@ void MigManager::failed(const std::string& reason, std::string message) {
   evictions_.want({});
   withdraw(waiting_devices_);
   if (report_.state != "failed" || report_.message != message) {
-    log::error("mig.failed", {{"config", asked_.value_or("")}, {"why", message}});
-    callbacks_.emit_on_node(kube::kMigFailed, asked_.value_or("") + ": " + message);
+    log::error("mig.failed", {{"config", report_.config}, {"why", message}});
+    callbacks_.emit_on_node(kube::kMigFailed, report_.config + ": " + message);
   }
   state_label_.want("failed");
   state("failed", reason.c_str(), std::move(message));

@@ -270,7 +270,6 @@ class MigManager {
   MonoTime not_before_{};
   os::Timer timer_{loop_}, patience_{loop_};
   Backoff waits_, retries_;
-  std::optional<std::string> asked_;  // the name that the state is about
   std::map<std::string, std::string> withdrawn_;
   std::map<std::string, std::string> waiting_devices_;  // of GPUs whose change waits for a holder
   std::string silent_;                                  // GPUs that do not answer, and which call
@@ -287,7 +286,7 @@ class MigManager {
   StateLabel state_label_;
   Evictions evictions_;
   std::unique_ptr<GpuReset> reset_;
-  std::set<std::string> reset_tried_;  // GPUs that were reset for asked_: a failed reset is not repeated
+  std::set<std::string> reset_tried_;  // GPUs that were reset for report_.config: a failed reset is not repeated
   MigDriver driver_;
 };
 
