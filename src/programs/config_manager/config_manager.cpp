@@ -35,35 +35,25 @@ constexpr const char* kEmpty = "/dev/null";
 
 class ConfigManager {
  public:
-  explicit ConfigManager(const ConfigManagerOptions& options) : options_(options) {}
+  ConfigManager(const ConfigManagerOptions& options, os::Loop& loop) : options_(options), loop_(loop) {}
 
-  int run() {
-    if (const auto opened = open(); !opened) {
-      log::error("start.failed", {{"why", opened.error()}});
-      return 1;
-    }
-    loop_->run();
+  Result<int> run() {
+    TRY_STATUS(loop_.on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
+    TRY(const auto watch, os::DirWatch::open(loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
+    worker_ = os::Worker::start();  // with these signals blocked
+    link_ = std::make_unique<kube::KubeLink>(loop_, *worker_, options_.kubeconfig, options_.environment);
+    cluster_ = std::make_unique<config::ClusterConfigs>(
+        loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
+    loop_.after(options_.patience, [this] {
+      if (std::exchange(patient_, false)) decide();
+    });
+    loop_.run();
     return exit_code_;
   }
 
  private:
-  Status open() {
-    TRY(loop_, os::Loop::open());
-    TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { end(0); }));
-    look_timer_ = std::make_unique<os::Timer>(*loop_);
-    TRY(watch_, os::DirWatch::open(*loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
-    worker_ = os::Worker::start();
-    link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-    cluster_ = std::make_unique<config::ClusterConfigs>(
-        *loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
-    loop_->after(options_.patience, [this] {
-      if (std::exchange(patient_, false)) decide();
-    });
-    return {};
-  }
-
   void look_soon() {
-    if (!look_timer_->running()) look_timer_->start(kSettling, [this] { decide(); });
+    if (!look_timer_.running()) look_timer_.start(kSettling, [this] { decide(); });
   }
 
   void decide() {
@@ -119,7 +109,7 @@ class ConfigManager {
 
   void end(int code) {
     exit_code_ = code;
-    loop_->stop();
+    loop_.stop();
   }
 
   // the configuration that the link points at
@@ -131,13 +121,12 @@ class ConfigManager {
   }
 
   ConfigManagerOptions options_;
-  std::unique_ptr<os::Loop> loop_;
+  os::Loop& loop_;
   std::unique_ptr<os::Worker> worker_;
   std::unique_ptr<kube::KubeLink> link_;
   std::unique_ptr<config::ClusterConfigs> cluster_;
-  std::unique_ptr<os::DirWatch> watch_;
   bool patient_ = true;
-  std::unique_ptr<os::Timer> look_timer_;
+  os::Timer look_timer_{loop_};
   std::optional<std::string> applied_;  // the hash that the reader was last signalled for
   std::vector<Problem> said_;
   int exit_code_ = 0;
@@ -211,7 +200,10 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
 }
 
 int run_config_manager(const ConfigManagerOptions& options) {
-  return ConfigManager(options).run();
+  const auto loop = os::Loop::open();
+  const auto ran = loop ? ConfigManager(options, **loop).run() : std::unexpected(loop.error());
+  if (!ran) log::error("start.failed", {{"why", ran.error()}});
+  return ran.value_or(1);
 }
 
 }  // namespace tranche::programs

@@ -19,27 +19,14 @@ constexpr Duration kAskAgain = 5s;  // while a change waits for a holder
 
 class MigProgram {
  public:
-  explicit MigProgram(const MigManagerOptions& options) : options_(options) {}
+  MigProgram(const MigManagerOptions& options, os::Loop& loop) : options_(options), loop_(loop) {}
 
-  int run() {
-    if (const auto opened = open(); !opened) {
-      log::error("start.failed", {{"why", opened.error()}});
-      return 1;
-    }
-    loop_->run();
-    return 0;
-  }
-
- private:
-  Status open() {
-    TRY(loop_, os::Loop::open());
-    TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_->stop(); }));
-    ask_again_ = std::make_unique<os::Timer>(*loop_);
-    worker_ = os::Worker::start();
-    link_ = std::make_unique<kube::KubeLink>(*loop_, *worker_, options_.kubeconfig, options_.environment);
-    operands_ = std::make_unique<mig::Operands>(*loop_, options_.node_name, options_.operator_namespace);
+  Result<int> run() {
+    TRY_STATUS(loop_.on_signals({SIGTERM, SIGINT, SIGQUIT}, [this](int) { loop_.stop(); }));
+    worker_ = os::Worker::start();  // with these signals blocked
+    link_ = std::make_unique<kube::KubeLink>(loop_, *worker_, options_.kubeconfig, options_.environment);
     link_->when_settled([this] {
-      if (auto* client = link_->client()) operands_->use(*client);
+      if (auto* client = link_->client()) operands_.use(*client);
     });
     if (options_.reboot_asked)
       log::warning("mig.no_reboot", {{"what", "WITH_REBOOT has no effect: this program does not restart nodes"}});
@@ -55,14 +42,14 @@ class MigProgram {
     };
     callbacks.ask_use = [this] { ask_kubelet({}); };
     callbacks.changed = [this] { on_changed(); };
-    callbacks.rescan = [this] { loop_->post([this] { manager_->on_inventory(); }); };
+    callbacks.rescan = [this] { loop_.post([this] { manager_->on_inventory(); }); };
     callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
     callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
     callbacks.emit_on_pod = [](const mig::Evictions::Pod&, const kube::Reason&, const std::string&) {};
     callbacks.uid_of = [](const mig::MigUser&) { return std::string(); };
     callbacks.make_way = [this](std::function<void()> ready) {
       resumed_ = false;
-      operands_->pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
+      operands_.pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
     };
     mig::MigSettings settings;
     settings.options.enabled = true;
@@ -71,14 +58,16 @@ class MigProgram {
     settings.node_name = options_.node_name;
     settings.folder = options_.folder;
     settings.environment.insert(options_.environment.begin(), options_.environment.end());
-    manager_ = std::make_unique<mig::MigManager>(*loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
-    return {};
+    manager_ = std::make_unique<mig::MigManager>(loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
+    loop_.run();
+    return 0;
   }
 
+ private:
   void ask_kubelet(std::function<void()> then) {
-    worker_->run([this, socket = options_.pod_resources_socket, asked = loop_->now(), then = std::move(then)] {
+    worker_->run([this, socket = options_.pod_resources_socket, asked = loop_.now(), then = std::move(then)] {
       auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
-      loop_->post([this, asked, then, listed = std::move(listed)]() mutable {
+      loop_.post([this, asked, then, listed = std::move(listed)]() mutable {
         on_listed(std::move(listed), asked);
         if (then) then();
       });
@@ -103,23 +92,23 @@ class MigProgram {
     const mig::MigReport& report = manager_->report();
     const bool waits = report.state == "pending" && report.reason == "Waiting";
     if (!waits)
-      ask_again_->stop();
-    else if (!ask_again_->running())
-      ask_again_->start(kAskAgain, [this] { ask_kubelet([this] { on_changed(); }); });
+      ask_again_.stop();
+    else if (!ask_again_.running())
+      ask_again_.start(kAskAgain, [this] { ask_kubelet([this] { on_changed(); }); });
     const bool rests = waits || report.state == "success" || report.state == "failed" || report.state == "idle";
     if (!rests || resumed_ == true) return;
     resumed_ = true;
     const bool changed = report.changes != std::exchange(validated_, report.changes);
-    operands_->resume(changed);
+    operands_.resume(changed);
   }
 
   MigManagerOptions options_;
-  std::unique_ptr<os::Loop> loop_;
+  os::Loop& loop_;
   std::unique_ptr<os::Worker> worker_;
   std::unique_ptr<kube::KubeLink> link_;
-  std::unique_ptr<mig::Operands> operands_;
+  mig::Operands operands_{loop_, options_.node_name, options_.operator_namespace};
   std::unique_ptr<mig::MigManager> manager_;
-  std::unique_ptr<os::Timer> ask_again_;
+  os::Timer ask_again_{loop_};
   std::optional<bool> resumed_;  // absent: it is not known what an earlier program has paused
   std::uint64_t validated_ = 0;  // changes
 };
@@ -127,7 +116,10 @@ class MigProgram {
 }  // namespace
 
 int run_mig_manager(const MigManagerOptions& options) {
-  return MigProgram(options).run();
+  const auto loop = os::Loop::open();
+  const auto ran = loop ? MigProgram(options, **loop).run() : std::unexpected(loop.error());
+  if (!ran) log::error("start.failed", {{"why", ran.error()}});
+  return ran.value_or(1);
 }
 
 }  // namespace tranche::programs
