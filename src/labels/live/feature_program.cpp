@@ -1,9 +1,8 @@
 #include "labels/live/feature_program.h"
-#include "config/document/amounts.h"
 
 #include <fmt/format.h>
-#include <array>
 
+#include <array>
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "base/json_text.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "config/document/amounts.h"
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"

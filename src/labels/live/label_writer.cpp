@@ -40,10 +40,6 @@ class File final : public LabelWriter {
   os::PathParts place_;
 };
 
-bool is_good(const kube::KubeAnswer& answer) {
-  return answer.status == 200 || answer.status == kube::http::kCreated;
-}
-
 Kind kind_of(int status) {
   switch (status) {
     case kube::http::kForbidden:
@@ -105,8 +101,8 @@ class ClusterWriter final : public LabelWriter {
     call_ = client_.get(pod, to(&ClusterWriter::on_pod));
   }
   void on_pod(const kube::KubeAnswer& answer) {
-    auto owners =
-        is_good(answer) ? owners_of_pod(answer.body) : std::unexpected(refused(answer, "see the pod " + pod_name_));
+    auto owners = kube::succeeded(answer) ? owners_of_pod(answer.body)
+                                          : std::unexpected(refused(answer, "see the pod " + pod_name_));
     owners_known_ = owners.has_value();
     if (owners)
       place_.owners = *std::move(owners);
@@ -124,7 +120,7 @@ class ClusterWriter final : public LabelWriter {
       call_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
       return;
     }
-    if (!is_good(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
+    if (!kube::succeeded(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
     auto changed = to_send(answer.body);
     if (!changed) return end(std::unexpected(std::move(changed).error()));
     const auto& body = *changed;
@@ -139,8 +135,8 @@ class ClusterWriter final : public LabelWriter {
     return std::move(change.patch);
   }
   void on_written(const kube::KubeAnswer& answer) {
-    written_.changed = is_good(answer);
-    if (is_good(answer)) return end(std::move(written_));
+    written_.changed = kube::succeeded(answer);
+    if (kube::succeeded(answer)) return end(std::move(written_));
     if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
     Error error = refused(answer, writes_);
     if (is_feature_ && error.kind == Kind::kNotFound)
