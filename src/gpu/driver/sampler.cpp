@@ -137,8 +137,7 @@ bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
     sample.holders = std::move(holders);
   }
   if (sample.holders.empty() || now < gpu.clients_at) return changed;
-  if (gpu.clients.read(f.mps_processes, gpu.device) || other || gpu.pause < kClientsAtLeastEvery)
-    changed = true;
+  if (gpu.clients.read(f.mps_processes, gpu.device) || other || gpu.pause < kClientsAtLeastEvery) changed = true;
   mark_clients(gpu.clients, sample.holders);
   sample.clients_read = now;
   gpu.clients_at = now + gpu.pause;
