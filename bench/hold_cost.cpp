@@ -139,13 +139,13 @@ class Holding {
     loop_->run();
   }
   std::size_t held() const {
-    return static_cast<std::size_t>(std::ranges::count_if(mps_->status().clients, [](const auto& client) {
-      return client.state == mps::HeldState::kHeld && client.files == kDescriptors;
+    return static_cast<std::size_t>(std::ranges::count_if(mps_->status().clients, [](const auto& each) {
+      return each.second.state == mps::HeldState::kHeld && each.second.files == kDescriptors;
     }));
   }
   bool has_all_of(pid_t pid) const {
-    return std::ranges::any_of(mps_->status().clients, [pid](const auto& client) {
-      return client.process.pid == pid && client.files == kDescriptors;
+    return std::ranges::any_of(mps_->status().clients, [pid](const auto& each) {
+      return each.first.pid == pid && each.second.files == kDescriptors;
     });
   }
   // The process that listens on the socket.
@@ -187,7 +187,7 @@ Json starts(Holding& holding, pid_t keeper, int count, Clients& clients) {
     clients.push_back(std::make_unique<Client>(true));
     const auto pid = clients.back()->pid();
     const auto all = holding.held() + 1;
-    const auto own_before = spent_by(::getpid()), before = spent_by(keeper);
+    const auto before = spent_by(keeper), own_before = spent_by(::getpid());
     const auto begun = Clock::now();
     holding.mps().hold(pid, "grant");
     holding.until([&] { return holding.has_all_of(pid); });

@@ -267,17 +267,13 @@ class Witness:
             pass
 
     def _keeper(self):
-        before = {}
         while True:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
                     connection.connect(self.socket)
                     connection.sendall(b"watch\n")
                     for line in filter(str.strip, connection.makefile()):
-                        now = {(c["pid"], c["started"]): c for c in json.loads(line)["clients"]}
-                        self.seen += [(time.monotonic(), "keeper", now.get(key, {"pid": key[0], "state": "released"}))
-                                      for key in now.keys() | before.keys() if now.get(key) != before.get(key)]
-                        before = now
+                        self.seen += [(time.monotonic(), "keeper", client) for client in json.loads(line)["clients"]]
             except (OSError, ValueError):
                 pass
             time.sleep(0.2)

@@ -96,8 +96,8 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   // In place of tranche-keeper: holds each client until the test releases it.
   void start_keeper() {
     const auto answer = [this](const std::string&) {
-      KeeperStatus status{.version = kVersion, .clients = {}};
-      for (const auto& process : held_) status.clients.push_back({process, HeldState::kHeld, 2, ""});
+      KeeperStatus status{.version = kVersion};
+      for (const auto& process : held_) status.clients[process] = {HeldState::kHeld, 2};
       return Result<std::string>(to_json(status));
     };
     const auto hold = [this](const std::string& line, const os::StatusServer::Reply& reply) {

@@ -98,10 +98,11 @@ std::string why_not_duplicated(int error) {
   return "its descriptors cannot be duplicated: " + std::string(std::strerror(error));
 }
 
-// Found out with a descriptor of ours, because one of the process could not be closed here.
-bool may_open_one(const os::Fd& pidfd) {
-  const os::Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));  // the kernel gives the lowest free number
-  return next && static_cast<std::size_t>(next.get()) + kFilesOfOurOwn <= most_open_files();
+// The lowest free number, which the kernel gives. Found out with a descriptor of ours, because one of the process could
+// not be closed here.
+std::size_t next_number(const os::Fd& pidfd) {
+  const os::Fd next(::fcntl(pidfd.get(), F_DUPFD_CLOEXEC, 0));
+  return next ? static_cast<std::size_t>(next.get()) : most_open_files();
 }
 
 }  // namespace
@@ -149,22 +150,22 @@ std::optional<DeviceKind> NvidiaDevices::kind(unsigned major, unsigned minor) co
 
 Looked HeldFiles::look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devices, std::size_t room) {
   Looked looked;
-  pid_t owner = pid;
+  looked.owner = pid;
   std::optional<std::vector<Found>> found;
   os::look_at_living_thread(pid, [&](const std::string& folder, pid_t thread) {
-    owner = thread;
+    looked.owner = thread;
     looked.problem.clear();
     found = files_of(folder, thread, devices, files_, looked);
     return found.has_value();
   });
   os::Fd of_thread;  // in place of the first one, which has no descriptors once it has exited
-  if (owner != pid) {
-    of_thread = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, owner, kPidfdThread)));
+  if (looked.owner != pid) {
+    of_thread = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, looked.owner, kPidfdThread)));
     if (!of_thread && errno == EINVAL)
       looked.problem = "its first thread has exited, and its descriptors are duplicated from Linux 6.9 on";
   }
   // The list may be that of another process with this pid.
-  if (!found || os::has_ended(pidfd) || (owner != pid && !of_thread)) return looked;
+  if (!found || os::has_ended(pidfd) || (looked.owner != pid && !of_thread)) return looked;
   for (auto held = files_.begin(); held != files_.end();) {
     const auto now = std::ranges::find(*found, held->first, &Found::number);
     const bool has = now != found->end() && now->is_held;
@@ -173,6 +174,8 @@ Looked HeldFiles::look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devi
   }
   // What protects the neighbours comes first, in case that not all can be held.
   std::ranges::stable_sort(*found, std::ranges::greater(), &Found::kind);
+  std::size_t next = 0;
+  const std::size_t most = most_open_files();
   for (const auto& each : *found) {
     if (each.is_held) continue;
     if (each.kind < DeviceKind::kControl && files_.size() >= kMostOfGpus) break;
@@ -180,7 +183,8 @@ Looked HeldFiles::look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devi
       looked.problem = "it has more than " + std::to_string(kMostHeld) + " descriptors of nvidia-uvm and nvidiactl";
       break;
     }
-    if (looked.added >= room || !may_open_one(pidfd)) {
+    if (next == 0) next = next_number(pidfd);
+    if (looked.added >= room || next + kFilesOfOurOwn > most) {
       looked.full = true;
       looked.problem = looked.added < room ? why_no_more_files() : kShareIsFull;
       break;
@@ -191,6 +195,7 @@ Looked HeldFiles::look(pid_t pid, const os::Fd& pidfd, const NvidiaDevices& devi
       looked.problem = why_not_duplicated(errno);
       break;
     }
+    next = static_cast<std::size_t>(file.get()) + 1;
     const auto kind = kind_of(file.get(), "", devices);
     if (!kind) {
       looked.foreign = std::move(file);
@@ -214,21 +219,18 @@ std::vector<HeldFile> HeldFiles::take() {
   return files;
 }
 
-std::string why_not_shared(pid_t pid) {
+std::string why_not_shared(pid_t pid, pid_t owner) {
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(fmt::format("/proc/{}/task", pid).c_str()), &::closedir);
-  pid_t first = 0;
   std::size_t looked_at = 0;
   for (const dirent* entry = nullptr; dir && (entry = ::readdir(dir.get())) != nullptr;) {
     const auto number = parse_unsigned(entry->d_name);
     if (!number) continue;
     if (++looked_at > kMostLookedAt) return "it has more than " + std::to_string(kMostLookedAt) + " threads";
     const auto thread = static_cast<pid_t>(*number);
-    const bool is_other = first != 0 && ::syscall(SYS_kcmp, first, thread, KCMP_FILES, 0, 0) > 0;
+    const bool is_other = ::syscall(SYS_kcmp, owner, thread, KCMP_FILES, 0, 0) > 0;
     // A thread that exits at this moment has none any more.
-    if ((first != 0 && !is_other) || !has_files(pid, thread)) continue;
-    if (is_other)
+    if (is_other && has_files(pid, thread))
       return fmt::format("its threads do not share their descriptors: those of thread {} are not held", thread);
-    first = thread;
   }
   return {};
 }

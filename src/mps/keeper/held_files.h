@@ -48,6 +48,7 @@ std::size_t most_of_share();
 inline constexpr const char* kExchanges = "it exchanges its descriptors while they are duplicated";
 
 struct Looked {
+  pid_t owner = 0;            // the thread that has the descriptors
   std::size_t looked_at = 0;  // its descriptors, whatever they are; each costs about a microsecond
   std::size_t added = 0;
   std::vector<HeldFile> dropped;  // the process has closed these
@@ -71,7 +72,7 @@ class HeldFiles {
 };
 
 // Why HeldFiles, which looks at the descriptors of one thread, does not see those of another; "" = all share theirs.
-std::string why_not_shared(pid_t pid);
+std::string why_not_shared(pid_t pid, pid_t owner);
 
 void close_in_order(std::vector<HeldFile>& files);
 

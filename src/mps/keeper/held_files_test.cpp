@@ -102,15 +102,15 @@ TEST(HeldFiles, OfOneProcessAreBounded) {
 TEST(HeldFiles, OfAThreadThatDoesNotShareThemAreReported) {
   HoldsDevices process(1);
   process.start_thread(false);
-  EXPECT_EQ(why_not_shared(process.pid()), "");
+  EXPECT_EQ(why_not_shared(process.pid(), process.pid()), "");
   process.start_thread(true);
-  EXPECT_THAT(why_not_shared(process.pid()), HasSubstr("do not share their descriptors"));
+  EXPECT_THAT(why_not_shared(process.pid(), process.pid()), HasSubstr("do not share their descriptors"));
 }
 
 TEST(HeldFiles, OfThreadsWhoseFirstHasExitedAreShared) {
   HoldsDevices process(1);
   process.exit_first_thread();
-  EXPECT_EQ(why_not_shared(process.pid()), "");
+  EXPECT_EQ(why_not_shared(process.pid(), HeldFiles().look(process.pid(), process.pidfd(), {}).owner), "");
 }
 
 // Each costs the keeper time that it does not have for others.

@@ -77,7 +77,7 @@ Keeper::~Keeper() = default;
 void Keeper::hold(int pid, const std::string& owner) {
   const auto process = os::process_ref(pid);
   if (!process) return;
-  if (!connected_) forget_exited({});
+  if (!connected_) forget_exited();
   clients_[*process].owner = owner;
   if (absent_) start();
   if (!connected_) return;
@@ -111,8 +111,8 @@ void Keeper::request_hold(const os::ProcessRef& process) {
 }
 
 void Keeper::heard(const std::string& line) {
-  const auto status = line.empty() ? Result<KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
-                                   : read_keeper_status(line);
+  auto status = line.empty() ? Result<KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
+                             : read_keeper_status(line);
   const bool was_connected = std::exchange(connected_, status.has_value());
   absent_ = !status;
   if (!status) {
@@ -126,23 +126,21 @@ void Keeper::heard(const std::string& line) {
   }
   problem_.clear();
   silent_.stop();
-  const auto before = std::exchange(status_, *status);
+  if (status->changes) status->clients.merge(status_.clients);  // those that are in both have changed
+  status_ = *std::move(status);
   if (status_.version != kVersion && !was_connected) {
     log::info("keeper.replaced", {{"version", status_.version}});
     requests_.request(to_json(KeeperRequest(EndRequest{})), kKeeperAnswers, [](const auto&) {});
     return;
   }
-  std::set<os::ProcessRef> held;
-  for (const auto& client : status_.clients) {
-    held.insert(client.process);
-    if (const auto known = clients_.find(client.process); known != clients_.end() && client.state == HeldState::kDead)
-      known->second.exited = true;
-  }
-  forget_exited(held);
+  std::erase_if(status_.clients, [](const auto& each) { return each.second.state == HeldState::kReleased; });
+  for (const auto& [process, held] : status_.clients)
+    if (held.state == HeldState::kDead && clients_.contains(process)) clients_[process].exited = true;
+  forget_exited();
   for (const auto& [process, client] : clients_)  // it may have room for one that it has refused
-    if (!held.contains(process) && (!was_connected || refused_.contains(process))) request_hold(process);
+    if (!status_.clients.contains(process) && (!was_connected || refused_.contains(process))) request_hold(process);
   report_not_held();
-  if (status_ != before || !was_connected) on_change_();
+  on_change_();
 }
 
 // A keeper that runs and does not answer would keep the next one out. One that has just been started gets time.
@@ -165,12 +163,9 @@ void Keeper::report_not_held() {
   if (reported_.running()) return;
   std::pair<os::ProcessRef, std::string> first;
   if (!refused_.empty()) first = *refused_.begin();
-  auto& [process, why] = first;
-  for (const auto& client : status_.clients) {
-    if (client.state != HeldState::kHeld || client.problem.empty()) continue;
-    process = client.process;
-    why = client.problem;
-  }
+  for (const auto& [held, client] : status_.clients)
+    if (client.state == HeldState::kHeld && !client.problem.empty()) first = {held, client.problem};
+  const auto& [process, why] = first;
   if (why.empty()) return;
   const auto client = clients_.find(process);
   log::warning("keeper.not_held", {{"pid", process.pid},
@@ -181,9 +176,9 @@ void Keeper::report_not_held() {
 }
 
 // Clients that have exited and that the keeper does not hold.
-void Keeper::forget_exited(const std::set<os::ProcessRef>& held) {
-  std::erase_if(clients_, [&](const auto& each) {
-    if (held.contains(each.first)) return false;
+void Keeper::forget_exited() {
+  std::erase_if(clients_, [this](const auto& each) {
+    if (status_.clients.contains(each.first)) return false;
     if (each.second.exited) return true;
     const auto now = os::process_ref(each.first.pid);
     return !now || *now != each.first;
@@ -215,8 +210,10 @@ void Keeper::start() {
 
 Protection Keeper::of(int pid) const {
   if (!problem_.empty() && !connected_) return {Protection::State::kNo, problem_};
-  for (const auto& client : status_.clients) {
-    if (client.process.pid != pid || client.state == HeldState::kDead) continue;
+  for (auto held = status_.clients.lower_bound({pid, 0}); held != status_.clients.end(); ++held) {
+    const auto& [process, client] = *held;
+    if (process.pid != pid) break;
+    if (client.state == HeldState::kDead) continue;
     if (!client.problem.empty()) return {Protection::State::kNo, client.problem};
     if (client.state == HeldState::kHeld) return {Protection::State::kYes, ""};
     break;

@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,7 +62,7 @@ class Keeper {
   void await_answer(pid_t suspect);  // the keeper that has not answered before
   void report_not_held();
   void request_hold(const os::ProcessRef& process);
-  void forget_exited(const std::set<os::ProcessRef>& held);
+  void forget_exited();
 
   os::Loop& loop_;
   KeeperClientSettings settings_;

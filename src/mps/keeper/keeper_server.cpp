@@ -25,6 +25,7 @@ constexpr std::array kLooks{10ms, 15ms, 20ms, 20ms, 35ms, 50ms, 150ms, 700ms};
 constexpr std::size_t kLongWaits = 6;  // from here on, a request begins another series
 // A client's looks get a twentieth of the processor: a usual one has 100 descriptors, which take 0.1 ms.
 constexpr Duration kWaitForEach = 20us;
+constexpr Duration kBetweenLooks = 1ms;  // one that comes sooner waits for a turn of the loop
 // A program that opens another file at that moment does it once by chance. What a tenant makes wait stays open.
 constexpr std::size_t kMostExchanged = 3;
 constexpr std::size_t kMostForeign = 16;
@@ -38,7 +39,7 @@ Result<std::unique_ptr<KeeperServer>> KeeperServer::open(os::Loop& loop, KeeperS
   TRY(keeper->server_,
       os::StatusServer::open(
           loop, keeper->settings_.socket,
-          [raw = keeper.get()](const std::string&) { return Result<std::string>(to_json(raw->status())); }, {},
+          [raw = keeper.get()](const std::string&) { return Result<std::string>(raw->status_of_all()); }, {},
           [raw = keeper.get()](const std::string& request, const os::StatusServer::Reply& reply) {
             const auto done = raw->answer(request);
             reply(done ? Result<std::string>(R"({"ok":true})") : std::unexpected(done.error()));
@@ -103,28 +104,31 @@ Status KeeperServer::hold(const HoldRequest& asked) {
 // One look for each turn of the loop, so that requests do not wait for many. The client that has cost least comes
 // first: one that is new, before those that have many descriptors or contexts.
 void KeeperServer::look_soon(const os::ProcessRef& process) {
+  if (due_.empty() && loop_.now() - looked_ > kBetweenLooks) return look(process);
   due_.emplace(clients_.at(process).cost, process);
+  report(process);
   if (!next_look_.running()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
 }
 
 void KeeperServer::look_at_next() {
   if (due_.empty()) return;
-  next_look_.start(Duration::zero(), [this] { look_at_next(); });
   look(due_.extract(due_.begin()).value().second);
+  if (!due_.empty()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
 }
 
 void KeeperServer::look(const os::ProcessRef& process) {
+  looked_ = loop_.now();
   auto& client = clients_.at(process);
   auto& share = *client.share;
   if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
     client.problem = kExchanges;
-    return changed();
+    return report(process);
   }
   // A module may be loaded later; what is known stays so while a file cannot be read.
   if (client.looks == 0 || client.files.uvm() == 0)
     if (const auto devices = os::read_file(settings_.devices)) devices_ = NvidiaDevices::parse(*devices);
-  auto looked =
-      client.files.look(process.pid, client.pidfd, devices_, most_of_share() - std::min(share.files, most_of_share()));
+  const auto most = most_of_share();
+  auto looked = client.files.look(process.pid, client.pidfd, devices_, most - std::min(share.files, most));
   share.files += looked.added;
   client.full = looked.full;
   if (!looked.dropped.empty()) close(process, std::move(looked.dropped), false);
@@ -133,16 +137,15 @@ void KeeperServer::look(const os::ProcessRef& process) {
     ++client.exchanged;
   }
   const bool is_last = client.looks == kLooks.size();
-  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(process.pid);
+  if (is_last && looked.problem.empty()) looked.problem = why_not_shared(process.pid, looked.owner);
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
     looked.problem = "it has not opened /dev/nvidia-uvm";
-  const bool is_new = client.looks == 0 || is_last || looked.added > 0 || looked.problem != client.problem;
   client.problem = std::move(looked.problem);
   client.cost += looked.looked_at;
   const Duration least = looked.looked_at * kWaitForEach;
   if (!is_last)
     client.timer.start(std::max<Duration>(kLooks[client.looks++], least), [this, process] { look_soon(process); });
-  if (is_new) changed();
+  report(process);
 }
 
 void KeeperServer::died(const os::ProcessRef& process) {
@@ -153,7 +156,7 @@ void KeeperServer::died(const os::ProcessRef& process) {
   // Without descriptors it is held for nothing.
   client.timer.start(client.files.size() == 0 ? Duration{} : settings_.patience,
                      [this, process] { close(process, clients_.at(process).files.take(), true); });
-  changed();
+  report(process);
 }
 
 void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> files, bool last) {
@@ -170,20 +173,27 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
       if (last) {
         clients_.erase(process);
         ++released_;
+        report(process, {HeldState::kReleased});
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
           if (!client.dead && client.full) look_soon(other);
         std::erase_if(shares_, [](const auto& each) {
           return each.second.use_count() == 1 && each.second->foreign.closing() == 0;
         });
       }
-      changed();
       end_if_idle();
     });
   });
 }
 
-void KeeperServer::changed() {
-  if (server_) server_->changed();
+// A new client, or one whose state or problem has changed. A further descriptor alone is not worth a line.
+void KeeperServer::report(const os::ProcessRef& process) {
+  auto& reported = clients_.at(process).reported;
+  const auto before = std::exchange(reported, held(process));
+  if (!before || before->state != reported->state || before->problem != reported->problem) report(process, *reported);
+}
+
+void KeeperServer::report(const os::ProcessRef& process, const HeldClient& change) {
+  if (server_) server_->changed(status({{process, change}}, true));
 }
 
 void KeeperServer::end() {
@@ -205,20 +215,26 @@ void KeeperServer::end_if_idle() {
   if (replaced_ && !dying) ended_();
 }
 
-KeeperStatus KeeperServer::status() const {
-  KeeperStatus status{.version = kVersion,
-                      .clients = {},
-                      .released = released_,
-                      .most_files = most_open_files(),
-                      .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))};
-  for (const auto& [process, client] : clients_) {
-    status.clients.push_back({process,
-                              client.dead                                                       ? HeldState::kDead
-                              : client.timer.running() || due_.contains({client.cost, process}) ? HeldState::kStarting
-                                                                                                : HeldState::kHeld,
-                              client.files.size(), client.problem});
-  }
-  return status;
+HeldClient KeeperServer::held(const os::ProcessRef& process) const {
+  const auto& client = clients_.at(process);
+  const bool looks_again = client.timer.running() || due_.contains({client.cost, process});
+  const auto state = client.dead ? HeldState::kDead : looks_again ? HeldState::kStarting : HeldState::kHeld;
+  return {state, client.files.size(), client.problem};
+}
+
+std::string KeeperServer::status(std::map<os::ProcessRef, HeldClient> clients, bool changes) const {
+  return to_json({.version = kVersion,
+                  .changes = changes,
+                  .clients = std::move(clients),
+                  .released = released_,
+                  .most_files = most_open_files(),
+                  .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))});
+}
+
+std::string KeeperServer::status_of_all() const {
+  std::map<os::ProcessRef, HeldClient> all;
+  for (const auto& [process, client] : clients_) all[process] = held(process);
+  return status(std::move(all), false);
 }
 
 }  // namespace tranche::mps

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -62,6 +63,7 @@ class KeeperServer {
     bool dead = false;
     bool full = false;
     std::string problem;
+    std::optional<HeldClient> reported;
     os::Timer timer;  // the next look; after its death, the end of the patience
   };
 
@@ -73,10 +75,13 @@ class KeeperServer {
   void look(const os::ProcessRef& process);
   void died(const os::ProcessRef& process);
   void close(const os::ProcessRef& process, std::vector<HeldFile> files, bool last);
-  void changed();
+  void report(const os::ProcessRef& process);
+  void report(const os::ProcessRef& process, const HeldClient& change);
   void audit();
   void end_if_idle();
-  KeeperStatus status() const;
+  HeldClient held(const os::ProcessRef& process) const;
+  std::string status(std::map<os::ProcessRef, HeldClient> clients, bool changes) const;
+  std::string status_of_all() const;
 
   os::Loop& loop_;
   KeeperSettings settings_;
@@ -86,6 +91,7 @@ class KeeperServer {
   std::map<os::ProcessRef, Client> clients_;              // a pid may be used again while its former process is held
   std::set<std::pair<std::size_t, os::ProcessRef>> due_;  // to be looked at, by their cost
   os::Timer next_look_{loop_};
+  MonoTime looked_{};
   std::uint64_t released_ = 0;
   Duration waited_{};
   bool replaced_ = false;

@@ -50,13 +50,13 @@ class KeeperServerTest : public ::testing::Test {
   std::string ask(const KeeperRequest& request) { return ask(to_json(request)); }
   HeldClient held(const HoldsDevices& client) {
     const auto status = read_keeper_status(ask("status"));
-    for (const auto& each : status ? status->clients : std::vector<HeldClient>())
-      if (each.process.pid == client.pid()) return each;
+    for (const auto& [process, held] : status ? status->clients : std::map<os::ProcessRef, HeldClient>())
+      if (process.pid == client.pid()) return held;
     return {};
   }
   HeldState state() {
     const auto status = read_keeper_status(ask("status"));
-    return status && status->clients.size() == 1 ? status->clients[0].state : HeldState::kStarting;
+    return status && status->clients.size() == 1 ? status->clients.begin()->second.state : HeldState::kStarting;
   }
   bool until(const std::function<bool()>& condition) { return os::run_until(*loop_, condition); }
 

@@ -11,7 +11,7 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::array<std::string_view, 3> kStates{"starting", "held", "dead"};  // by HeldState
+constexpr std::array<std::string_view, 4> kStates{"starting", "held", "dead", "released"};  // by HeldState
 
 Result<os::ProcessRef> process_in(const nlohmann::json& object) {
   const auto pid = number_at(object, "pid").value_or(0);
@@ -23,25 +23,26 @@ Result<os::ProcessRef> process_in(const nlohmann::json& object) {
 
 }  // namespace
 
-// Of hundreds of clients at each change, so it is written without a document in memory.
 std::string to_json(const KeeperStatus& status) {
-  const auto quoted = [](const std::string& text) { return text.empty() ? "\"\"" : json_text(nlohmann::json(text)); };
-  std::string text = R"({"version":)" + quoted(status.version) + R"(,"clients":[)";
-  for (const auto& client : status.clients) {
-    text += (text.back() == '[' ? R"({"pid":)" : R"(,{"pid":)") + std::to_string(client.process.pid);
-    text += R"(,"started":)" + std::to_string(client.process.start_ticks) + R"(,"state":")";
-    text += kStates[static_cast<std::size_t>(client.state)];
-    text += R"(","descriptors":)" + std::to_string(client.files) + R"(,"problem":)" + quoted(client.problem) + '}';
-  }
-  text += R"(],"released":)" + std::to_string(status.released);
-  text += R"(,"mostDescriptors":)" + std::to_string(status.most_files);
-  return text + R"(,"longestWaitMs":)" + std::to_string(status.waited_ms) + '}';
+  nlohmann::ordered_json json{{"version", status.version}};
+  if (status.changes) json["changes"] = true;
+  json["clients"] = nlohmann::ordered_json::array();
+  for (const auto& [process, client] : status.clients)
+    json["clients"].push_back({{"pid", process.pid},
+                               {"started", process.start_ticks},
+                               {"state", kStates[static_cast<std::size_t>(client.state)]},
+                               {"descriptors", client.files},
+                               {"problem", client.problem}});
+  json["released"] = status.released;
+  json["mostDescriptors"] = status.most_files;
+  json["longestWaitMs"] = status.waited_ms;
+  return json_text(json);
 }
 
 Result<KeeperStatus> read_keeper_status(std::string_view line) {
   const auto json = json_of(line);
   KeeperStatus status{.version = text_at(json, "version"),
-                      .clients = {},
+                      .changes = truth_at(json, "changes"),
                       .released = count_at(json, "released"),
                       .most_files = count_at(json, "mostDescriptors"),
                       .waited_ms = count_at(json, "longestWaitMs")};
@@ -50,8 +51,8 @@ Result<KeeperStatus> read_keeper_status(std::string_view line) {
     TRY(const auto process, process_in(each));
     const auto* const state = std::ranges::find(kStates, text_at(each, "state"));
     if (state == kStates.end()) return fail(Kind::kInvalid, "the keeper's status has a client with an unknown state");
-    status.clients.push_back({process, static_cast<HeldState>(state - kStates.begin()),
-                              static_cast<std::size_t>(count_at(each, "descriptors")), text_at(each, "problem")});
+    status.clients[process] = {static_cast<HeldState>(state - kStates.begin()),
+                               static_cast<std::size_t>(count_at(each, "descriptors")), text_at(each, "problem")};
   }
   return status;
 }

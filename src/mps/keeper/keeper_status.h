@@ -1,30 +1,31 @@
 #pragma once
 // What the keeper and `tranche mps` say to each other on <mps-root>/keeper.sock: JSON, one line each. Pure; fuzzed.
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
-#include <vector>
 
 #include "base/result.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {
 
-// kStarting: it may open more descriptors soon. kDead: it has exited, and its work may still run on the GPU.
-enum class HeldState { kStarting, kHeld, kDead };
+// kStarting: it may open more descriptors soon. kDead: it has exited, and its work may still run on the GPU. kReleased:
+// the keeper has closed its descriptors; only in KeeperStatus::changes.
+enum class HeldState { kStarting, kHeld, kDead, kReleased };
 
 struct HeldClient {
-  os::ProcessRef process;
   HeldState state = HeldState::kStarting;
   std::size_t files = 0;
-  std::string problem;  // why not all of its descriptors are held
+  std::string problem = {};  // why not all of its descriptors are held
   friend bool operator==(const HeldClient&, const HeldClient&) = default;
 };
 
 struct KeeperStatus {
   std::string version;
-  std::vector<HeldClient> clients;
+  bool changes = false;  // it has the clients whose state or problem has changed since the last status; else all
+  std::map<os::ProcessRef, HeldClient> clients = {};
   std::uint64_t released = 0;    // clients that have exited, since the keeper started
   std::uint64_t most_files = 0;  // descriptors that it may have open
   std::uint64_t waited_ms = 0;   // the longest that the driver let the keeper wait for the end of their work

@@ -7,9 +7,11 @@ namespace {
 
 TEST(KeeperStatus, IsReadAsItWasWritten) {
   const KeeperStatus status{.version = "0.1.0",
-                            .clients = {{{7, 70}, HeldState::kStarting, 0, ""},
-                                        {{8, 80}, HeldState::kHeld, 27, ""},
-                                        {{8, 60}, HeldState::kDead, 27, "no more descriptors"}},
+                            .changes = true,
+                            .clients = {{{7, 70}, {HeldState::kStarting, 0, ""}},
+                                        {{7, 60}, {HeldState::kReleased, 0, ""}},
+                                        {{8, 80}, {HeldState::kHeld, 27, ""}},
+                                        {{8, 60}, {HeldState::kDead, 27, "no more descriptors"}}},
                             .released = 3,
                             .most_files = 65536,
                             .waited_ms = 2071};

@@ -134,11 +134,7 @@ TEST_F(KeeperTest, HoldsWhatAClientOpensLater) {
   ASSERT_TRUE(hold(client));
   client.open_one();
   keeper_->look(client.pid());
-  const auto held = [&] {
-    for (const auto& each : keeper_->status().clients)
-      if (each.files == 2) return true;
-    return false;
-  };
+  const auto held = [&] { return keeper_->status().clients.at(client.ref()).files == 2; };
   EXPECT_TRUE(until(held));
 }
 

@@ -313,16 +313,20 @@ void StatusServer::add(Fd fd) {
 }
 
 void StatusServer::changed() {
-  if (!notifying_.running()) notifying_.start(Duration::zero(), [this] { notify_watchers(); });
+  if (!notifying_.running()) notifying_.start(Duration::zero(), [this] { notify_watchers(answer_); });
 }
 
-void StatusServer::notify_watchers() {
+void StatusServer::changed(const std::string& json) {
+  notify_watchers([&](const std::string&) { return Result<std::string>(json); });
+}
+
+void StatusServer::notify_watchers(const Answer& answer) {
   std::vector<std::shared_ptr<StatusConnection>> watchers;
   for (const auto& [key, connection] : connections_) {
     if (connection->watching()) watchers.push_back(connection);
   }
   if (watchers.empty()) return;
-  const std::string line = answer_line(answer_("watch"));
+  const std::string line = answer_line(answer("watch"));
   for (const auto& watcher : watchers) watcher->changed(line);
 }
 

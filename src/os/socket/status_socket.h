@@ -55,6 +55,8 @@ class StatusServer {
   // Sends answer("watch") to every watcher in the next callback, once for any number of calls before that. A slow
   // watcher gets the newest state when it reads again, not a backlog.
   void changed();
+  // Sends this JSON inside the call, in place of answer("watch"), to the watchers that have read everything before.
+  void changed(const std::string& json);
 
  private:
   StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later);
@@ -64,7 +66,7 @@ class StatusServer {
   void listen_again();
   void accept_some();
   void add(Fd fd);
-  void notify_watchers();
+  void notify_watchers(const Answer& answer);
 
   Loop& loop_;
   std::string path_;

@@ -135,6 +135,8 @@ TEST_F(StatusTest, AWatcherIsReportedAtOnceAndAtEveryChange) {
   EXPECT_THAT(hear(fd), HasSubstr("\"state\":1"));
   change(2);
   EXPECT_THAT(hear(fd), HasSubstr("\"state\":2"));
+  loop_->post([this] { server_->changed("{\"part\":3}"); });
+  EXPECT_EQ(hear(fd), "{\"part\":3}");
   ::shutdown(fd.get(), SHUT_WR);  // as `echo watch | nc -U` does
   change(3);
   EXPECT_THAT(hear(fd), HasSubstr("\"state\":3"));
@@ -149,6 +151,7 @@ TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
   ASSERT_EQ(::poll(&first, 1, 60'000), 1);
   for (int state = 2; state <= 50; ++state) {
     change(state);
+    loop_->post([this] { server_->changed("{\"part\":3}"); });
     (void)ask(path_, "status", 60s);  // the change has been processed
   }
   const auto beginning = [&] { return hear(fd).substr(0, 12); };
