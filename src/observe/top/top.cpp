@@ -16,6 +16,8 @@
 namespace tranche::top {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr const char* kBold = "1";
 constexpr const char* kDim = "2";
 constexpr const char* kRed = "31";
@@ -259,8 +261,6 @@ bool before(const Tenant& a, const Tenant& b, Sort sort) {
   }
   return false;
 }
-
-using Json = nlohmann::json;
 
 void read_acts(const Json& guard, Node& node) {
   for (const Json& act : list_at(guard, "acts")) {

@@ -17,8 +17,11 @@
 namespace tranche::verify {
 namespace {
 
+using Json = nlohmann::json;
+
 constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
 constexpr std::uint32_t kOtherUser = 65534;  // nobody
+constexpr std::size_t kNeighbours = 2;
 // Each was measured to lift the daemon's memory limit of a client, or to have no effect
 // (docs/internals/mps-contract.md).
 constexpr std::array kMalformed{"zz", "0=zz", "8192M", "GPU-bad=1G"};
@@ -67,10 +70,6 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
   while (!done) probes.loop().run();
   return answer;
 }
-
-using Json = nlohmann::json;
-
-constexpr std::size_t kNeighbours = 2;
 
 // Clients that are killed with work in flight, beside neighbours that compute. A death does its harm when the client's
 // descriptors are closed for the last time (docs/internals/evidence/deaths.md), which with tranche-keeper is seconds
