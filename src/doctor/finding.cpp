@@ -16,13 +16,13 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 struct Wording {
-  std::string_view verdict, counted, colour;
+  std::string_view counted, colour;
 };
-constexpr std::array<Wording, 5> kWordings{{{"PASS", "passed", "\033[32m"},  // by Verdict
-                                            {"NOTE", "noted", "\033[33m"},
-                                            {"WARN", "warned", "\033[33m"},
-                                            {"FAIL", "failed", "\033[1;31m"},
-                                            {"SKIP", "skipped", "\033[33m"}}};
+constexpr std::array<Wording, 5> kWordings{{{"passed", "\033[32m"},  // by Verdict
+                                            {"noted", "\033[33m"},
+                                            {"warned", "\033[33m"},
+                                            {"failed", "\033[1;31m"},
+                                            {"skipped", "\033[33m"}}};
 
 const Wording& wording_of(Verdict verdict) {
   return kWordings.at(static_cast<std::size_t>(verdict));
@@ -42,10 +42,6 @@ std::string with_remedy(const Finding& finding) {
 }
 
 }  // namespace
-
-std::string_view to_string(Verdict verdict) {
-  return wording_of(verdict).verdict;
-}
 
 void Findings::add(Finding finding) {
   push_back(std::move(finding));

@@ -7,10 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/enum_names.h"
+
 namespace tranche::doctor {
 
 enum class Verdict { kPass, kNote, kWarning, kFail, kSkip };
-std::string_view to_string(Verdict verdict);  // "PASS", "NOTE", "WARN", "FAIL", "SKIP"
+ENUM_NAMES(Verdict::kSkip, "PASS", "NOTE", "WARN", "FAIL", "SKIP")
 
 struct Finding {
   Verdict verdict = Verdict::kSkip;

@@ -1,7 +1,6 @@
 #include "kube/object.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
@@ -24,8 +23,6 @@ bool is_legal_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestName && std::ranges::all_of(name, inner) && outer(name.front()) &&
          outer(name.back());
 }
-
-constexpr std::array<std::string_view, 5> kChanges{"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"};  // by Change
 
 }  // namespace
 
@@ -93,13 +90,11 @@ Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<S
   if (!document.is_object())
     return fail(Kind::kInvalid, "a watch brought something that is no JSON object: " + in_quotes(line));
   const std::string type = text_at(document, "type");
-  const auto* const known = std::ranges::find(kChanges, type);
-  if (known == kChanges.end())
-    return fail(Kind::kInvalid, "a watch brought an event of an unknown type: " + in_quotes(type));
+  const auto change = enum_of<Change>(type);
+  if (!change) return fail(Kind::kInvalid, "a watch brought an event of an unknown type: " + in_quotes(type));
   const auto& held = member_at(document, "object");
   if (!held.is_object()) return fail(Kind::kInvalid, "a watch brought an event without an object: " + type);
-  const auto change = static_cast<Change>(known - kChanges.begin());
-  WatchEvent event{change, {}, {}};
+  WatchEvent event{*change, {}, {}};
   if (change == Change::kError) {
     event.error = read_status(held);
     return event;
@@ -107,7 +102,7 @@ Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<S
   event.resource_version = text_at(member_at(held, "metadata"), "resourceVersion");
   if (event.resource_version.empty())
     return fail(Kind::kInvalid, "a watch brought an object without a resourceVersion: " + type);
-  if (change != Change::kBookmark) TRY_STATUS(object(change, held));
+  if (change != Change::kBookmark) TRY_STATUS(object(*change, held));
   return event;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "kube/api_status.h"
 
@@ -26,6 +27,7 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
 // Kubernetes' API conventions, "Efficient detection of changes": kAdded, kModified and kDeleted carry an object,
 // kBookmark only its resource version, kError a Status.
 enum class Change { kAdded, kModified, kDeleted, kBookmark, kError };
+ENUM_NAMES(Change::kError, "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 
 // A line of a watch's body.
 struct WatchEvent {
