@@ -77,7 +77,7 @@ Status KeeperServer::hold(const HoldRequest& asked) {
   const os::ProcessRef process = asked.process;
   if (const auto known = clients_.find(process); known != clients_.end()) {
     auto& client = known->second;
-    if (client.dead || (client.timer.running() && client.looks <= kLongWaits)) return {};
+    if (client.dead() || (client.timer.running() && client.looks <= kLongWaits)) return {};
     client.looks = 0;
     look_soon(process);
     return {};
@@ -105,7 +105,9 @@ Status KeeperServer::hold(const HoldRequest& asked) {
 // first: one that is new, before those that have many descriptors or contexts.
 void KeeperServer::look_soon(const os::ProcessRef& process) {
   if (due_.empty() && loop_.now() - looked_ > kBetweenLooks) return look(process);
-  due_.emplace(clients_.at(process).cost, process);
+  auto& client = clients_.at(process);
+  due_.emplace(client.cost, process);
+  client.now.state = HeldState::kStarting;
   report(process);
   if (!next_look_.running()) next_look_.start(Duration::zero(), [this] { look_at_next(); });
 }
@@ -121,7 +123,7 @@ void KeeperServer::look(const os::ProcessRef& process) {
   auto& client = clients_.at(process);
   auto& share = *client.share;
   if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
-    client.problem = kExchanges;
+    client.now = {HeldState::kHeld, client.files.size(), kExchanges};
     return report(process);
   }
   // A module may be loaded later; what is known stays so while a file cannot be read.
@@ -140,7 +142,7 @@ void KeeperServer::look(const os::ProcessRef& process) {
   if (is_last && looked.problem.empty()) looked.problem = why_not_shared(process.pid, looked.owner);
   if (is_last && looked.problem.empty() && client.files.uvm() == 0)
     looked.problem = "it has not opened /dev/nvidia-uvm";
-  client.problem = std::move(looked.problem);
+  client.now = {is_last ? HeldState::kHeld : HeldState::kStarting, client.files.size(), std::move(looked.problem)};
   client.cost += looked.looked_at;
   const Duration least = looked.looked_at * kWaitForEach;
   if (!is_last)
@@ -152,7 +154,7 @@ void KeeperServer::died(const os::ProcessRef& process) {
   auto& client = clients_.at(process);
   loop_.cancel(std::exchange(client.watch, 0));
   due_.erase({client.cost, process});
-  client.dead = true;
+  client.now.state = HeldState::kDead;
   // Without descriptors it is held for nothing.
   client.timer.start(client.files.size() == 0 ? Duration{} : settings_.patience,
                      [this, process] { close(process, clients_.at(process).files.take(), true); });
@@ -175,7 +177,7 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
         ++released_;
         report(process, {HeldState::kReleased});
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
-          if (!client.dead && client.full) look_soon(other);
+          if (!client.dead() && client.full) look_soon(other);
         std::erase_if(shares_, [](const auto& each) {
           return each.second.use_count() == 1 && each.second->foreign.closing() == 0;
         });
@@ -187,9 +189,10 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
 
 // A new client, or one whose state or problem has changed. A further descriptor alone is not worth a line.
 void KeeperServer::report(const os::ProcessRef& process) {
-  auto& reported = clients_.at(process).reported;
-  const auto before = std::exchange(reported, held(process));
-  if (!before || before->state != reported->state || before->problem != reported->problem) report(process, *reported);
+  auto& client = clients_.at(process);
+  const auto before = std::exchange(client.reported, client.now);
+  if (!before || before->state != client.now.state || before->problem != client.now.problem)
+    report(process, client.now);
 }
 
 void KeeperServer::report(const os::ProcessRef& process, const HeldClient& change) {
@@ -199,7 +202,7 @@ void KeeperServer::report(const os::ProcessRef& process, const HeldClient& chang
 void KeeperServer::end() {
   if (!server_) return;
   server_.reset();  // the next keeper may listen there from now on
-  if (std::ranges::all_of(clients_, [](const auto& each) { return each.second.dead; })) {
+  if (std::ranges::all_of(clients_, [](const auto& each) { return each.second.dead(); })) {
     replaced_ = true;
     return end_if_idle();
   }
@@ -211,15 +214,8 @@ void KeeperServer::end() {
 }
 
 void KeeperServer::end_if_idle() {
-  const bool dying = std::ranges::any_of(clients_, [](const auto& each) { return each.second.dead; });
+  const bool dying = std::ranges::any_of(clients_, [](const auto& each) { return each.second.dead(); });
   if (replaced_ && !dying) ended_();
-}
-
-HeldClient KeeperServer::held(const os::ProcessRef& process) const {
-  const auto& client = clients_.at(process);
-  const bool looks_again = client.timer.running() || due_.contains({client.cost, process});
-  const auto state = client.dead ? HeldState::kDead : looks_again ? HeldState::kStarting : HeldState::kHeld;
-  return {state, client.files.size(), client.problem};
 }
 
 std::string KeeperServer::status(std::map<os::ProcessRef, HeldClient> clients, bool changes) const {
@@ -233,7 +229,7 @@ std::string KeeperServer::status(std::map<os::ProcessRef, HeldClient> clients, b
 
 std::string KeeperServer::status_of_all() const {
   std::map<os::ProcessRef, HeldClient> all;
-  for (const auto& [process, client] : clients_) all[process] = held(process);
+  for (const auto& [process, client] : clients_) all[process] = client.now;
   return status(std::move(all), false);
 }
 

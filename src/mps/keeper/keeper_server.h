@@ -60,11 +60,11 @@ class KeeperServer {
     std::size_t looks = 0;      // of this series
     std::size_t cost = 0;       // descriptors looked at, in all series
     std::size_t exchanged = 0;  // looks in which it put another file in the place of a device
-    bool dead = false;
     bool full = false;
-    std::string problem;
+    HeldClient now;
     std::optional<HeldClient> reported;
     os::Timer timer;  // the next look; after its death, the end of the patience
+    bool dead() const { return now.state == HeldState::kDead; }
   };
 
   KeeperServer(os::Loop& loop, KeeperSettings settings, std::function<void()> ended);
@@ -79,7 +79,6 @@ class KeeperServer {
   void report(const os::ProcessRef& process, const HeldClient& change);
   void audit();
   void end_if_idle();
-  HeldClient held(const os::ProcessRef& process) const;
   std::string status(std::map<os::ProcessRef, HeldClient> clients, bool changes) const;
   std::string status_of_all() const;
 
