@@ -1,11 +1,8 @@
 #pragma once
 // `<mps-root>/pools/<pool>/clients.txt`: the clients of a pool's relay, for the next start of `tranche mps` while the
 // daemon keeps running. It is written before a server can make a context for a connection, so that a crash of this
-// program loses no context. The first line is `boot <id>`, because pids and pipe numbers are valid for one boot only.
-// Then there is one line for each client:
-// `<pid> <start ticks> new|own|earlier <tries> <heir> <grant> <contexts> <connections> <container>`. "-" is an empty
-// value, commas separate the values of a list (of a connection: its channels), semicolons the connections, and the
-// container is the rest of the line. Pure; fuzzed: parse ∘ render is the identity.
+// program loses no context. The first line names the boot, because pids and pipe numbers are valid for one boot only;
+// each further one is a client, in JSON. Pure; fuzzed: parse ∘ render is the identity.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,19 +12,21 @@ namespace tranche::mps {
 
 inline constexpr const char* kClientFile = "clients.txt";
 
-// What is known of the client's connections: none yet; its own; or only that it had some before an earlier start of
-// this program (ClientTable).
-enum class ClientKind { kNew, kOwn, kEarlier };
-struct StoredClient {
-  std::uint32_t pid = 0;
-  std::uint64_t started = 0;
-  ClientKind kind = ClientKind::kNew;
-  std::uint32_t tries = 0;
-  std::uint32_t place_with = 0;  // `heir`: the pid of the entry that has this client's place; 0 = none
-  std::string grant = {};        // "": of a former tenant
+// What ClientTable knows of a client and keeps as it is.
+struct KnownClient {
+  std::uint64_t started = 0;   // as in /proc/<pid>/stat; 0 = not known
+  bool earlier = false;        // than this program: its contexts are not known
+  bool has_own = false;        // connection
+  unsigned tries = 0;          // to end what keeps it
+  int place_with = 0;          // `heir`: the pid that inherited the place that a client has without a context; 0 = none
+  std::string grant = {};      // "": of a former tenant
+  std::string container = {};  // mps/endpoints/containers.h, container_of(); "": not known
+  friend bool operator==(const KnownClient&, const KnownClient&) = default;
+};
+struct StoredClient : KnownClient {
+  int pid = 0;
   std::vector<std::uint32_t> contexts = {};
-  std::vector<std::vector<std::string>> connections = {};  // the channels of each; with kOwn, the own one is the first
-  std::string container = {};
+  std::vector<std::vector<std::string>> connections = {};  // the channels of each; with has_own, that is the first
   friend bool operator==(const StoredClient&, const StoredClient&) = default;
 };
 struct StoredClients {
@@ -36,8 +35,7 @@ struct StoredClients {
   friend bool operator==(const StoredClients&, const StoredClients&) = default;
 };
 
-// Values that do not fit the format (a space in a channel, a line end) are written as "-".
 std::string render_clients(const StoredClients& stored);
-StoredClients parse_clients(std::string_view text);  // skips lines with an unknown format
+StoredClients parse_clients(std::string_view text);  // skips lines that are no client's
 
 }  // namespace tranche::mps

@@ -6,36 +6,30 @@ namespace tranche::mps {
 namespace {
 
 TEST(ClientFile, IsReadAsItWasWritten) {
-  const StoredClients stored{.boot = "b-1",
-                             .clients = {{7,
-                                          100,
-                                          ClientKind::kOwn,
-                                          0,
-                                          9,
-                                          "00ff",
-                                          {1, 2, 4294967295u},
-                                          {{"pipe:[1]", "pipe:[2]"}, {"pipe:[3]"}},
-                                          "pod p c"},
-                                         {8, 18446744073709551615u, ClientKind::kEarlier, 3, 0, "", {}, {}, ""}}};
+  const StoredClients stored{
+      .boot = "b-1",
+      .clients = {{{.started = 100, .has_own = true, .place_with = 9, .grant = "00ff", .container = "pod p c"},
+                   7,
+                   {1, 2, 4294967295u},
+                   {{"pipe:[1]", "pipe:[2]"}, {"pipe:[3]"}}},
+                  {{.started = 18446744073709551615u, .earlier = true, .tries = 3}, 8}}};
   EXPECT_EQ(render_clients(stored),
-            "boot b-1\n"
-            "7 100 own 0 9 00ff 1,2,4294967295 pipe:[1],pipe:[2];pipe:[3] pod p c\n"
-            "8 18446744073709551615 earlier 3 0 - - - -\n");
+            "boot\tb-1\n"
+            "7\t100\t0\t1\t0\t9\t00ff\t1 2 4294967295\tpipe:[1] pipe:[2];pipe:[3]\tpod p c\n"
+            "8\t18446744073709551615\t1\t0\t3\t0\t\t\t\t\n");
   EXPECT_EQ(parse_clients(render_clients(stored)), stored);
 }
 
-TEST(ClientFile, LinesThatAreNotUnderstoodArePassedOver) {
-  EXPECT_EQ(parse_clients(
-                "7 100 own 0 0 g 1 pipe:[1]\n0 1 own 0 0 g - - c\n1 1 old 0 0 g - - c\n1 x own 0 0 g - - c\n\nboot \n"),
-            StoredClients{});
-  EXPECT_EQ(parse_clients("7 1 new 0 0 g 1,x,4294967296,2 a,,b;-;d c\n").clients,
-            (std::vector<StoredClient>{{7, 1, ClientKind::kNew, 0, 0, "g", {1, 2}, {{"a", "b"}, {}, {"d"}}, "c"}}));
+TEST(ClientFile, LinesThatAreNoClientsArePassedOver) {
+  for (const auto* line :
+       {"", "boot", "0\t1\t0\t1\t0\t0\tg\t\t\tc", "1\tx\t0\t1\t0\t0\tg\t\t\tc", "1\t1\t2\t1\t0\t0\tg\t\t\tc",
+        "1\t1\t0\t1\t0\t2147483648\tg\t\t\tc", "1\t1\t0\t1\t0\t0\tg\t1 x\t\tc", "1\t1\t0\t1\t0\t0\tg\t\t\tc\t"})
+    EXPECT_EQ(parse_clients(line), StoredClients{}) << line;
 }
 
-TEST(ClientFile, TextThatDoesNotFitIsLeftOut) {
-  const StoredClients stored{
-      "a b", {{7, 1, ClientKind::kNew, 0, 0, "g g", {}, {{"pipe 1", "a,b", "a;b", "c"}}, "pod\n9 9 own"}}};
-  EXPECT_EQ(render_clients(stored), "boot -\n7 1 new 0 0 - - c -\n");
+TEST(ClientFile, AContainerThatWouldEndTheLineIsLeftOut) {
+  EXPECT_EQ(render_clients({"b", {{{.grant = "g", .container = "pod\n9"}, 7}}}),
+            "boot\tb\n7\t0\t0\t0\t0\t0\tg\t\t\t\n");
 }
 
 }  // namespace

@@ -132,13 +132,7 @@ std::vector<StoredClient> ClientTable::stored() const {
   std::vector<StoredClient> all;
   for (const auto& [pid, client] : clients_) {
     if (client.started == 0) continue;
-    auto& one = all.emplace_back();
-    one.pid = static_cast<std::uint32_t>(pid);
-    one.started = client.started;
-    one.kind = client.earlier ? ClientKind::kEarlier : client.has_own ? ClientKind::kOwn : ClientKind::kNew;
-    one.place_with = static_cast<std::uint32_t>(client.place_with);
-    one.tries = client.tries;
-    one.grant = client.grant;
+    auto& one = all.emplace_back(StoredClient{client, pid});
     one.contexts.assign(client.active.begin(), client.active.end());
     one.contexts.insert(one.contexts.end(), client.passed.begin(), client.passed.end());
     std::ranges::sort(one.contexts);
@@ -150,19 +144,14 @@ std::vector<StoredClient> ClientTable::stored() const {
       if ((!client.has_own || id != client.own) && !connection.channels.empty())
         one.connections.push_back(connection.channels);
     }
-    one.container = client.container;
   }
   return all;
 }
 
 void ClientTable::restore(const StoredClient& stored) {
-  const int pid = static_cast<int>(stored.pid);
+  const int pid = stored.pid;
   if (clients_.contains(pid)) return;
-  Client client;
-  client.grant = stored.grant;
-  client.earlier = stored.kind == ClientKind::kEarlier;
-  client.has_own = stored.kind == ClientKind::kOwn;
-  client.place_with = static_cast<int>(stored.place_with);
+  Client client{stored};
   client.active.insert(stored.contexts.begin(), stored.contexts.end());
   if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
   auto context = stored.contexts.begin();
@@ -176,9 +165,6 @@ void ClientTable::restore(const StoredClient& stored) {
     // Which connection has which does not matter: each that ends takes one along.
     if (!is_own && context != stored.contexts.end()) connection.context = *context++;
   }
-  client.container = stored.container;
-  client.started = stored.started;
-  client.tries = stored.tries;
   client.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto process = os::process_ref(pid);
   if (client.pidfd && process && process->start_ticks == stored.started)

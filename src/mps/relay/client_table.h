@@ -120,21 +120,14 @@ class ClientTable {
     std::optional<std::uint32_t> context = {};  // absent: it begins, or is the client's own
     bool followed() const;
   };
-  struct Client {
-    std::string grant;
-    os::Fd pidfd;
+  struct Client : KnownClient {
+    os::Fd pidfd = {};
     os::Loop::Id watch = 0;
-    bool earlier = false;                 // than this program: its contexts are not known
-    std::multiset<std::uint32_t> passed;  // contexts that the relay lets through, and the server has not named yet
-    std::multiset<std::uint32_t> active;
-    std::map<ConnectionId, Connection> connections;  // that begin, or have channels that may be open
-    bool has_own = false;                            // connection
+    std::multiset<std::uint32_t> passed = {};  // contexts that the relay lets through, and the server has not named yet
+    std::multiset<std::uint32_t> active = {};
+    std::map<ConnectionId, Connection> connections = {};  // that begin, or have channels that may be open
     ConnectionId own = 0;
     std::uint32_t next_context = 0;
-    int place_with = 0;  // the pid that inherited the place that a client has without a context; 0 = none
-    std::string container = {};
-    std::uint64_t started = 0;
-    unsigned tries = 0;
     std::uint64_t exited = 0;  // boot_ticks(); 0 = it lives
     bool listed = false;       // after its exit
     bool alive() const;
