@@ -117,7 +117,7 @@ bool Relay::has_capacity(const Endpoint& endpoint) const {
   return !endpoint.waits && endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
          (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
          endpoint.connections < settings_.connections_per_grant &&
-         (endpoint.connections < settings_.connections_always || connections_ < settings_.connections);
+         (endpoint.connections < settings_.connections_always || passages_.size() < settings_.connections);
 }
 
 // A new client that does not fit is not accepted yet, instead of being disconnected: a CUDA process that gets no
@@ -141,7 +141,6 @@ void Relay::accept_some(const std::string& grant) {
     const auto passage = std::make_shared<RelayPassage>(*this, id, grant, std::move(fd));
     passages_.emplace(id, passage);
     ++endpoint.connections;
-    ++connections_;
     ++endpoint.handshakes;
     ++handshakes_;
     passage->begin();
@@ -399,7 +398,6 @@ void Relay::own_turn(std::uint64_t id) {
 
 // All its sides are closed.
 void Relay::forget(const RelayPassage& passage) {
-  --connections_;
   if (!passage.was_let_in()) {
     --handshakes_;
     turns_.leave(passage.id());

@@ -233,7 +233,6 @@ class Relay {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
-  std::size_t connections_ = 0;
   ExitedChildren exited_children_;
   bool serving_ = false;
   bool pumping_ = false;

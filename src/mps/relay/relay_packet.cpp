@@ -4,7 +4,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "os/process/process.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::mps {
 namespace {
@@ -77,15 +77,6 @@ Result<os::Fd> new_socket(const std::string& path) {
   os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
   return fd;
-}
-
-Result<sockaddr_un> address_of(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path)
-    return fail(Kind::kInvalid, "the path of a socket is longer than the kernel takes", path);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
 }
 
 }  // namespace
@@ -160,7 +151,7 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
   // Through the held directory, so that the length of its path does not matter.
   const std::string here = fmt::format("/proc/self/fd/{}/", directory.fd());
   const std::string newer = here + "." + name + ".new";
-  TRY(const auto address, address_of(newer));
+  TRY(const auto address, os::unix_address(newer));
   TRY(os::Fd fd, new_socket(path));
   TRY_STATUS(directory.remove_tree("." + name + ".new"));
   const auto failed = [&](const char* doing) {
@@ -180,7 +171,7 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
 }
 
 Result<os::Fd> connect_to_daemon(const std::string& path) {
-  TRY(const auto address, address_of(path));
+  TRY(const auto address, os::unix_address(path));
   TRY(os::Fd fd, new_socket(path));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));

@@ -1,5 +1,5 @@
 #pragma once
-// Private to os/socket: unix stream sockets by path.
+// Unix stream sockets by path.
 #include <sys/socket.h>
 #include <sys/un.h>
 
