@@ -286,9 +286,8 @@ std::string Endpoints::refuses(const std::string& grant, int pid) const {
   if (known == nullptr) {
     const auto pod = pod_of(pid);
     if (!pod) return "the process cannot be identified: it has exited, or its threads end while they are read";
-    const auto its = endpoint == nullptr ? std::string() : endpoint->terms.pod;
-    if (!its.empty() && !pod->empty() && *pod != its)
-      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, its);
+    if (endpoint != nullptr && !endpoint->pod().empty() && !pod->empty() && *pod != endpoint->pod())
+      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->pod());
   }
   return context_.ending_containers.refuses(pid);
 }
@@ -322,8 +321,8 @@ const std::string* Endpoints::grant_of(int pid) const {
 // A process of a different pod got a descriptor from it.
 void Endpoints::note_client(const std::string& grant, int pid) {
   Endpoint* const endpoint = find(grant);
-  if (endpoint != nullptr && endpoint->terms.pod.empty() && !endpoint->terms.any_pod)
-    endpoint->terms.pod = pod_of(pid).value_or(std::string());
+  if (endpoint != nullptr && endpoint->pod().empty() && !endpoint->terms.any_pod)
+    endpoint->first_pod = pod_of(pid).value_or(std::string());
   if (const auto process = os::process_ref(pid); relay_ && process)
     relay_->in_container(pid, container_of(pid), process->start_ticks);
   context_.keeper.hold(pid, owner_name(grant));
@@ -346,7 +345,7 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
     list.push_back(
         {{"grant", grant},
          {"made", endpoint.made},
-         {"pod", endpoint.terms.pod},
+         {"pod", endpoint.pod()},
          {"anyPod", endpoint.terms.any_pod},
          {"clients", clients},
          {"protection", std::move(protections)},

@@ -236,12 +236,15 @@ class Endpoints final : public Admission {
   struct Endpoint {
     std::uint64_t made = 0;  // unique number of this endpoint, also across restarts
     EndpointTerms terms;     // any pod also if kubelet reassigned it while a container ran
+    std::string first_pod;   // of its first client, if the terms name none
     bool admitting = true;
     std::string reason;
     std::string unreadable;           // why the stored limits cannot be read
     std::string not_limited;          // why its last client was not admitted
     std::string refused_why;          // the process that was refused last, and the rule that refused it
     std::uint64_t limits_lifted = 0;  // processes refused because their environment lifts their limit
+    // The UID of the only pod that its clients come from; "": not known, or there may be several.
+    const std::string& pod() const { return terms.pod.empty() ? first_pod : terms.pod; }
   };
   struct Seen {
     os::ProcessRef process;

@@ -40,6 +40,7 @@ Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
   if (terms.limits || known == nullptr || known->unreadable.empty()) TRY_STATUS(files_.keep(grant, terms));
   Endpoint& endpoint = endpoint_of(grant);
   endpoint.terms = terms;
+  if (terms.any_pod) endpoint.first_pod.clear();
   if (terms.limits && terms.limits != before.limits) {
     for (const auto& limit : *terms.limits) {
       log::info("endpoint.limits", {{"pool", id_},

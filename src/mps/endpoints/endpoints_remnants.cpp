@@ -163,7 +163,7 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
     relay_->tried(pid);
     // The client exited before its container was read: only its pod is known.
     if (const auto* of = find(remnant->grant); remnant->container.empty() && of != nullptr)
-      remnant->container = unknown_in_pod(of->terms.pod);
+      remnant->container = unknown_in_pod(of->pod());
     asked.remnants.push_back(*std::move(remnant));
   }
   if (asked.remnants.empty()) return done({});
