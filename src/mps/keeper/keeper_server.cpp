@@ -25,7 +25,7 @@ constexpr std::array kLooks{10ms, 15ms, 20ms, 20ms, 35ms, 50ms, 150ms, 700ms};
 constexpr std::size_t kLongWaits = 6;  // from here on, a request begins another series
 // A client's looks get a twentieth of the processor: a usual one has 100 descriptors, which take 0.1 ms.
 constexpr Duration kWaitForEach = 20us;
-constexpr Duration kBetweenLooks = 1ms;  // one that comes sooner waits for a turn of the loop
+constexpr Duration kBetweenLooks = 1ms;  // one that comes sooner after the last waits for a turn of the loop
 // A program that opens another file at that moment does it once by chance. What a tenant makes wait stays open.
 constexpr std::size_t kMostExchanged = 3;
 constexpr std::size_t kMostForeign = 16;
@@ -119,7 +119,6 @@ void KeeperServer::look_at_next() {
 }
 
 void KeeperServer::look(const os::ProcessRef& process) {
-  looked_ = loop_.now();
   auto& client = clients_.at(process);
   auto& share = *client.share;
   if (client.exchanged >= kMostExchanged || share.foreign.closing() >= kMostForeign) {
@@ -147,6 +146,7 @@ void KeeperServer::look(const os::ProcessRef& process) {
   const Duration least = looked.looked_at * kWaitForEach;
   if (!is_last)
     client.timer.start(std::max<Duration>(kLooks[client.looks++], least), [this, process] { look_soon(process); });
+  looked_ = os::mono_now();
   report(process);
 }
 
