@@ -402,7 +402,7 @@ void Relay::forget(const RelayPassage& passage) {
     --handshakes_;
     turns_.leave(passage.id());
   }
-  if (passage.was_introduced() && !passage.counts()) clients_.not_connected(passage.state().client.pid, passage.id());
+  clients_.not_connected(passage.state().client.pid, passage.id());
   passages_.erase(passage.id());
 }
 

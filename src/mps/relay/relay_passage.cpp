@@ -212,7 +212,6 @@ void RelayPassage::introduce() {
     sent = send_packet(daemon_.get(), kRelayCredentials, {}, &ours);
   }
   if (!sent || !send_packet(daemon_.get(), kRelayNewClient)) return happens(RelayEvent::kDaemonGone);
-  was_introduced_ = true;
   relay_.introduced(*this, as_itself);
 }
 

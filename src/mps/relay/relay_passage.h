@@ -42,8 +42,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   bool connector_lives() const { return peer_.lives(); }
   os::Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
-  bool was_introduced() const { return was_introduced_; }
-  bool counts() const { return counts_; }  // Relay::connects() ran
 
  private:
   std::optional<RelayPacket> hear(const os::Fd& from, os::Loop::Id& watch, RelayEvent end);
@@ -77,9 +75,8 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   Peer peer_;
   const RelayTimes& times_;
   Passage state_;
-  bool was_introduced_ = false;
   bool was_let_in_ = false;
-  bool counts_ = false;  // its connection
+  bool counts_ = false;  // its connection: Relay::connects() ran
   os::Fd daemon_;
   std::size_t channels_ = 0;  // that the client got
   os::Fd connector_;          // a second descriptor of the process, for the table of clients

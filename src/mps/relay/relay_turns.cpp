@@ -1,13 +1,12 @@
 #include "mps/relay/relay_turns.h"
 
 #include <algorithm>
-#include <utility>
+#include <iterator>
 
 namespace tranche::mps {
 
 void RelayTurns::wait(std::uint64_t id, const std::string& grant) {
-  waiting_.push_back({id, grant});
-  standing_.try_emplace(grant);
+  turns_.push_back({id, grant});
 }
 
 void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
@@ -15,23 +14,22 @@ void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
 }
 
 std::optional<std::uint64_t> RelayTurns::next() {
-  if (connecting_ != 0 || with_daemon_.size() >= kMostWithDaemon) return std::nullopt;
-  auto best = waiting_.end();
-  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
-    const auto of = [&](const Turn& turn) -> const Standing& { return standing_.find(turn.grant)->second; };
-    if (!of(*it).with_daemon && (best == waiting_.end() || of(*it).last_turn < of(*best).last_turn)) best = it;
+  std::vector<Turn> with_daemon;
+  std::ranges::copy_if(turns_, std::back_inserter(with_daemon), &Turn::with_daemon);
+  if (connecting_ != 0 || with_daemon.size() >= kMostWithDaemon) return std::nullopt;
+  Turn* best = nullptr;
+  for (auto& turn : turns_) {
+    if (std::ranges::find(with_daemon, turn.grant, &Turn::grant) != with_daemon.end()) continue;
+    if (best == nullptr || standing_[*turn.grant].last_turn < standing_[*best->grant].last_turn) best = &turn;
   }
-  if (best == waiting_.end()) return std::nullopt;
-  const Turn turn = *best;
-  auto& standing = standing_[turn.grant];
-  const auto is_other = [&](const auto& entry) { return entry.second.kind != standing.kind; };
-  if (std::ranges::any_of(with_daemon_, is_other)) return std::nullopt;
-  waiting_.erase(best);
-  standing.with_daemon = true;
-  standing.last_turn = ++turns_;
-  with_daemon_[turn.id] = {turn.grant, standing.kind};
-  connecting_ = turn.id;
-  return turn.id;
+  if (best == nullptr) return std::nullopt;
+  auto& standing = standing_[*best->grant];
+  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != standing.kind; }))
+    return std::nullopt;
+  standing.last_turn = ++last_turn_;
+  best->with_daemon = true;
+  best->kind = standing.kind;
+  return connecting_ = best->id;
 }
 
 void RelayTurns::connected(std::uint64_t id) {
@@ -39,26 +37,21 @@ void RelayTurns::connected(std::uint64_t id) {
 }
 
 void RelayTurns::back(std::uint64_t id) {
-  const auto found = with_daemon_.find(id);
-  if (found == with_daemon_.end()) return;
-  standing_[found->second.grant].with_daemon = false;
-  waiting_.insert(waiting_.begin(), {id, found->second.grant});
-  with_daemon_.erase(found);
+  const auto turn = std::ranges::find(turns_, id, &Turn::id);
+  if (turn == turns_.end()) return;
+  turn->with_daemon = false;
+  std::rotate(turns_.begin(), turn, turn + 1);
   connected(id);
 }
 
 void RelayTurns::leave(std::uint64_t id) {
   connected(id);
-  if (const auto found = with_daemon_.find(id); found != with_daemon_.end()) {
-    const auto standing = standing_.find(found->second.grant);
-    if (standing != standing_.end()) standing->second.with_daemon = false;
-    with_daemon_.erase(found);
-  } else {
-    std::erase_if(waiting_, [id](const Turn& turn) { return turn.id == id; });
-  }
+  std::erase_if(turns_, [id](const Turn& turn) { return turn.id == id; });
 }
 
 void RelayTurns::forget(const std::string& grant) {
+  for (auto& turn : turns_)
+    if (turn.grant == grant) turn.grant.reset();
   standing_.erase(grant);
 }
 

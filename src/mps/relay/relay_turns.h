@@ -27,27 +27,23 @@ class RelayTurns {
   void connected(std::uint64_t id);       // it is introduced: a client of another grant may be connected
   void back(std::uint64_t id);            // there was no daemon: it is first in the queue again
   void leave(std::uint64_t id);           // it has left the queue or the daemon
-  void forget(const std::string& grant);  // call when no client of it waits or is with the daemon
-  bool others_wait() const { return !waiting_.empty() || with_daemon_.size() > 1; }  // than one that is with the daemon
+  void forget(const std::string& grant);  // call when no client of it waits. One with the daemon counts for no grant
+  bool others_wait() const { return turns_.size() > 1; }  // than one that is with the daemon
 
  private:
   struct Turn {
     std::uint64_t id = 0;
-    std::string grant;
-  };
-  struct WithDaemon {
-    std::string grant;
-    std::string kind;  // as it was at its turn
+    std::optional<std::string> grant;  // absent: forgotten
+    bool with_daemon = false;
+    std::string kind = {};  // as it was at its turn
   };
   struct Standing {
     std::string kind;
-    bool with_daemon = false;
     std::uint64_t last_turn = 0;  // counts turns
   };
-  std::vector<Turn> waiting_;  // in the order of arrival
-  std::map<std::uint64_t, WithDaemon> with_daemon_;
+  std::vector<Turn> turns_;       // those that wait are in the order of arrival
   std::uint64_t connecting_ = 0;  // 0 = none
-  std::uint64_t turns_ = 0;
+  std::uint64_t last_turn_ = 0;
   std::map<std::string, Standing> standing_;
 };
 
