@@ -227,7 +227,7 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
     moved.mapped().begins = false;
     left.connections.insert(std::move(moved));
   }
-  if (known.exited != 0 && !known.may_stay()) forget(from);
+  if (known.exited != 0 && !known.may_stay()) clients_.erase(from);
 }
 
 void ClientTable::connects(int pid, ConnectionId connection) {
@@ -311,21 +311,14 @@ bool ClientTable::context_ended(int pid, std::uint32_t context) {
 }
 
 bool ClientTable::listed(std::uint64_t asked, const std::vector<int>& pids, bool open_known) {
-  bool changed = false;
-  for (auto it = clients_.begin(); it != clients_.end();) {
-    Client& client = it->second;
-    const bool known = std::ranges::find(pids, it->first) != pids.end();
-    if (client.exited == 0 || client.exited >= asked || (!known && open_known && client.followed())) {
-      ++it;
-    } else if (known) {
-      client.listed = true;
-      ++it;
-    } else {
-      changed = true;
-      it = forget(it);
-    }
-  }
-  return changed;
+  const auto is_listed = [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); };
+  const auto had_exited = [&](const Client& client) { return client.exited != 0 && client.exited < asked; };
+  for (auto& [pid, client] : clients_)
+    if (had_exited(client) && is_listed(pid)) client.listed = true;
+  return std::erase_if(clients_, [&](const auto& each) {
+           const auto& [pid, client] = each;
+           return had_exited(client) && !is_listed(pid) && !(open_known && client.followed());
+         }) > 0;
 }
 
 bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
@@ -349,7 +342,7 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
     const bool empty = follows ? !client.has_channels() : !client.may_stay();
     const bool over = empty && client.exited != 0;
     changed = changed || over;
-    it = over ? forget(it) : std::next(it);
+    it = over ? clients_.erase(it) : std::next(it);
   }
   return changed;
 }
@@ -363,11 +356,6 @@ bool ClientTable::waits_for_server() const {
     const Client& client = each.second;
     return client.exited != 0 || (client.followed() && client.open() > client.active.size());
   });
-}
-
-std::map<int, ClientTable::Client>::iterator ClientTable::forget(std::map<int, Client>::iterator client) {
-  loop_.cancel(std::exchange(client->second.watch, 0));
-  return clients_.erase(client);
 }
 
 std::size_t ClientTable::places(const std::string& grant) const {

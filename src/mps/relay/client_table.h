@@ -154,7 +154,6 @@ class ClientTable {
   }
   std::size_t places(const Client& client) const;
   void exited(int pid);
-  std::map<int, Client>::iterator forget(std::map<int, Client>::iterator client);
 
   os::Loop& loop_;
   std::function<void(const std::string&, int)> on_gone_;
