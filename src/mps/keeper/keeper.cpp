@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
@@ -30,9 +29,8 @@ constexpr long kKeeperAnswersUs = 5'000'000;
 constexpr int kKeeperEndsMs = 15'000;  // its patience, and the driver's
 
 std::string keeper_program() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string("tranche-keeper") : (self.parent_path() / "tranche-keeper").string();
+  const auto self = os::read_link("/proc/self/exe");
+  return self ? os::parts_of(*self).directory + "/tranche-keeper" : "tranche-keeper";
 }
 
 // It runs in the host's mount namespace, where our files are not, so it is started by descriptor.
@@ -85,9 +83,9 @@ void Keeper::hold(int pid, const std::string& owner) {
 }
 
 void Keeper::look(int pid) {
-  const auto known = clients_.lower_bound({pid, 0});
-  if (!connected_ || known == clients_.end() || known->first.pid != pid) return;
-  for (auto each = known; each != clients_.end() && each->first.pid == pid; ++each) request_hold(each->first);
+  if (!connected_) return;
+  for (auto each = clients_.lower_bound({pid, 0}); each != clients_.end() && each->first.pid == pid; ++each)
+    request_hold(each->first);
 }
 
 void Keeper::exited(int pid, bool with_contexts) {
