@@ -60,6 +60,8 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
   const auto* const there = find(grant);
   const auto before = there == nullptr ? std::nullopt : std::optional(there->terms);
+  // Limits that take the place of a file that cannot be read stay: without them the grant would have the pool's own.
+  const bool unreadable = there != nullptr && !there->unreadable.empty();
   auto terms = before.value_or(EndpointTerms());
   const auto& asked = request.terms;
   if (asked.limits) terms.limits = asked.limits;
@@ -69,7 +71,7 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   }
   TRY_STATUS(keep(grant, terms));
   const auto opened = listen(grant);
-  if (!opened) take_back(grant, before);
+  if (!opened && !unreadable) take_back(grant, before);
   return opened;
 }
 
