@@ -32,9 +32,10 @@ std::vector<Found> find_all(const os::RootView& root, const std::vector<std::str
 // The first of the folders that has it, as in a shell.
 void find_first(const os::RootView& root, const auto& folders, const std::string& name, auto is,
                 std::vector<Found>& found) {
-  for (const std::string folder : folders)
-    if (const auto place = root.look(folder + name); place && is(*place))
-      return void(found.push_back({folder + name, place->path}));
+  for (const auto& folder : folders) {
+    const std::string path = std::string(folder) + name;
+    if (const auto place = root.look(path); place && is(*place)) return void(found.push_back({path, place->path}));
+  }
 }
 
 std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {

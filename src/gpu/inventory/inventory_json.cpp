@@ -151,7 +151,7 @@ class Writer {
       describe(fields, value);
       return fields.json_;
     } else if constexpr (requires { *value; }) {
-      return *value;
+      return value ? Json(*value) : Json();
     } else if constexpr (Enumeration<T>) {
       return to_string(value);
     } else if constexpr (std::constructible_from<Json, T>) {
@@ -213,7 +213,8 @@ class Reader {
       std::string text;
       read(json, path, text);
       const auto value = enum_of<T>(text);
-      if (accept(value.has_value(), text_of_all(enum_names<T>()) + ", but is " + in_quotes(text))) into = *value;
+      if (accept(value.has_value(), text_of_all(enum_names<T>()) + ", but is " + in_quotes(text)))
+        into = value.value_or(T{});
     } else if (accept(json.is_array(), "a list")) {
       for (std::size_t i = 0; i < json.size() && !error_; ++i)
         read(json[i], path + "[" + std::to_string(i) + "]", into.emplace_back());

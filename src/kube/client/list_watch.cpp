@@ -80,6 +80,7 @@ void ListWatch::on_bytes(std::string_view bytes) {
     client_.cancel(std::exchange(call_, 0));
     failed(std::move(status));
   };
+  if (!lines_) return;
   for (const auto& line : lines_->take(bytes)) {
     if (line.empty()) continue;
     if (line.size() > kLongestLine)

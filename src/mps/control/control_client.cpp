@@ -186,7 +186,7 @@ void Sessions::answered(Entry& entry, const Result<std::string>& reply) {
   const bool held = !reply && reply.error().kind == Kind::kConflict;
   const bool ran_out = !reply && reply.error().kind == Kind::kTimeout;
   if (ran_out && entry.why) return finish(entry, std::unexpected(*entry.why));
-  if (!held || loop_.now() + kSessionPause >= *entry.due) return finish(entry, reply);
+  if (!held || loop_.now() + kSessionPause >= entry.due.value_or(MonoTime{})) return finish(entry, reply);
   entry.why = reply.error();
   entry.running.reset();
   waiting_.push_front(&entry);

@@ -151,7 +151,7 @@ std::vector<StoredClient> ClientTable::stored() const {
 void ClientTable::restore(const StoredClient& stored) {
   const int pid = stored.pid;
   if (clients_.contains(pid)) return;
-  Client client{stored};
+  Client client{static_cast<const KnownClient&>(stored)};
   client.active.insert(stored.contexts.begin(), stored.contexts.end());
   if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
   auto context = stored.contexts.begin();

@@ -18,17 +18,20 @@ std::optional<std::uint64_t> RelayTurns::next() {
   std::ranges::copy_if(turns_, std::back_inserter(with_daemon), &Turn::with_daemon);
   if (connecting_ != 0 || with_daemon.size() >= kMostWithDaemon) return std::nullopt;
   Turn* best = nullptr;
+  Standing* standing = nullptr;
   for (auto& turn : turns_) {
-    if (std::ranges::find(with_daemon, turn.grant, &Turn::grant) != with_daemon.end()) continue;
-    if (best == nullptr || standing_[*turn.grant].last_turn < standing_[*best->grant].last_turn) best = &turn;
+    if (!turn.grant || std::ranges::find(with_daemon, turn.grant, &Turn::grant) != with_daemon.end()) continue;
+    Standing& of_grant = standing_[*turn.grant];
+    if (standing != nullptr && standing->last_turn <= of_grant.last_turn) continue;
+    best = &turn;
+    standing = &of_grant;
   }
   if (best == nullptr) return std::nullopt;
-  auto& standing = standing_[*best->grant];
-  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != standing.kind; }))
+  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != standing->kind; }))
     return std::nullopt;
-  standing.last_turn = ++last_turn_;
+  standing->last_turn = ++last_turn_;
   best->with_daemon = true;
-  best->kind = standing.kind;
+  best->kind = standing->kind;
   return connecting_ = best->id;
 }
 
