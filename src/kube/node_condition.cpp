@@ -35,7 +35,7 @@ std::string condition_patch(const NodeCondition& condition, WallTime changed, Wa
 Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key) {
   const Json node = json_of(node_json);
   const std::string version = text_at(map_at(node, "metadata"), "resourceVersion");
-  if (version.empty()) return fail(Kind::kInvalid, "the API server answered with something that is no Node");
+  if (version.empty()) return fail(Kind::kInvalid, "the API server answered with something that is not a Node");
   const Json& taints = list_at(map_at(node, "spec"), "taints");
   Json rest = Json::array();
   for (const Json& taint : taints)

@@ -88,7 +88,7 @@ Result<ObjectName> parse_object_name(std::string_view text) {
 Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<Status(Change, const Json&)>& object) {
   const auto document = json_of(line);
   if (!document.is_object())
-    return fail(Kind::kInvalid, "a watch brought something that is no JSON object: " + in_quotes(line));
+    return fail(Kind::kInvalid, "a watch sent something that is not a JSON object: " + in_quotes(line));
   const std::string type = text_at(document, "type");
   const auto change = enum_of<Change>(type);
   if (!change) return fail(Kind::kInvalid, "a watch brought an event of an unknown type: " + in_quotes(type));

@@ -47,7 +47,7 @@ std::vector<MpsEnvironmentSeen> mps_environments_of(const Json& spec) {
 }  // namespace
 
 Result<PodSeen> read_pod(const Json& object) {
-  if (!object.is_object()) return fail(Kind::kInvalid, "a pod that is no JSON object");
+  if (!object.is_object()) return fail(Kind::kInvalid, "a pod is not a JSON object");
   const Json& metadata = member_at(object, "metadata");
   PodSeen pod;
   TRY(pod.pod_namespace, needed(metadata, "namespace"));

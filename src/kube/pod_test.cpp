@@ -76,7 +76,7 @@ TEST(PodList, GivesItsPodsItsVersionAndTheNextPageAndNamesWhatIsMalformed) {
   EXPECT_EQ(page->head.resource_version, "77");
   EXPECT_EQ(page->head.next, "tok");
   EXPECT_EQ(page->pods.size(), 1u);
-  EXPECT_THAT(page->malformed, ElementsAre(HasSubstr("metadata.name"), HasSubstr("no JSON object")));
+  EXPECT_THAT(page->malformed, ElementsAre(HasSubstr("metadata.name"), HasSubstr("not a JSON object")));
 }
 
 TEST(PodList, AnEmptyOneMayHaveNoItemsAndAnythingElseIsRefused) {

@@ -54,7 +54,7 @@ TEST(WatchEvent, WhatIsNotUnderstoodIsRefusedWithWhatItWas) {
     return event ? "taken" : event.error().what;
   };
   EXPECT_THAT(why("garbage"), HasSubstr("garbage"));
-  EXPECT_THAT(why("[]"), HasSubstr("no JSON object"));
+  EXPECT_THAT(why("[]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(why(R"({"type":"MOVED","object":{}})"), HasSubstr("MOVED"));
   EXPECT_THAT(why(R"({"type":"ADDED"})"), HasSubstr("without an object"));
   EXPECT_THAT(why(R"({"type":"ADDED","object":{"metadata":{}}})"), HasSubstr("resourceVersion"));

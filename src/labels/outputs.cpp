@@ -87,7 +87,7 @@ Result<std::optional<std::string>> changed_feature(std::string_view there, const
   Json json = json_of(there);
   const Json wanted = json_of(new_feature(place, labels));
   if (!member_at(json, "metadata").is_object() || text_at(json, "kind") != "NodeFeature")
-    return fail(Kind::kInvalid, "the API server's answer is no NodeFeature object");
+    return fail(Kind::kInvalid, "the API server's answer is not a NodeFeature object");
   const Json& metadata = member_at(json, "metadata");
   const Json& owners = member_at(metadata, "ownerReferences");
   const Json wanted_owners = json_of(place.owners);
@@ -112,7 +112,7 @@ bool may_own(std::string_view key) {
 Result<NodeChange> change_node(std::string_view node, const Labels& wanted) {
   const Json json = json_of(node);
   const Json& metadata = member_at(json, "metadata");
-  if (!metadata.is_object()) return fail(Kind::kInvalid, "the API server's answer is no node");
+  if (!metadata.is_object()) return fail(Kind::kInvalid, "the API server's answer is not a node");
   const auto there = text_map_at(metadata, "labels");
   const auto annotations = text_map_at(metadata, "annotations");
   const std::set<std::string> owned = owned_by(annotations);

@@ -155,7 +155,7 @@ Status refused(const kube::KubeAnswer& answer, const std::string& what) {
               fmt::format("the API server refuses to {}: {} ({})", what, kube::why_not(answer), answer.status));
 }
 
-// Whoever writes in between makes us look again.
+// If another client writes to the node in between, the node is read again.
 Status remove_labels(const kube::Access& access, const std::string& path) {
   for (int round = 0; round < kMostRounds; ++round) {
     TRY(const auto node, node_object(access, path));

@@ -187,7 +187,7 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
   });
 }
 
-// A new client, or one whose state or problem has changed. A further descriptor alone is not worth a line.
+// A new client, or one whose state or problem has changed. A further descriptor alone is not reported.
 void KeeperServer::report(const os::ProcessRef& process) {
   auto& client = clients_.at(process);
   const auto before = std::exchange(client.reported, client.now);

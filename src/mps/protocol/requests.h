@@ -24,8 +24,8 @@ struct EndpointName {
   auto operator<=>(const EndpointName&) const = default;
 };
 
-// What holds at an endpoint. In a request, what is absent stays as it is. `tranche mps` keeps it for its next start:
-// one line of JSON with the fields of the request; parse ∘ render is the identity.
+// The limits of an endpoint, and the pods that may use it. In a request, an absent field stays as it is. `tranche mps`
+// keeps it for its next start: one line of JSON with the fields of the request; parse ∘ render is the identity.
 struct EndpointTerms {
   std::optional<GrantLimits> limits = {};  // the grant's limits; absent: the pool's own
   bool any_pod = false;                    // several pods may connect through it: those of one claim

@@ -2,7 +2,7 @@
 // `<mps-root>/pools/<pool>/clients.txt`: the clients of a pool's relay, for the next start of `tranche mps` while the
 // daemon keeps running. It is written before a server can make a context for a connection, so that a crash of this
 // program loses no context. The first line names the boot, because pids and pipe numbers are valid for one boot only;
-// each further one is a client, in JSON. Pure; fuzzed: parse ∘ render is the identity.
+// each further one is a client, its fields separated by tabs. Pure; fuzzed: parse ∘ render is the identity.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -36,6 +36,6 @@ struct StoredClients {
 };
 
 std::string render_clients(const StoredClients& stored);
-StoredClients parse_clients(std::string_view text);  // skips lines that are no client's
+StoredClients parse_clients(std::string_view text);  // skips lines that it cannot read
 
 }  // namespace tranche::mps

@@ -73,7 +73,7 @@ void StatusClient::begin_next() {
 void StatusClient::begin(Place asked) {
   asked->begun = true;
   auto connected = connect_to(path_, false);
-  if (!connected && connected.error().code == EAGAIN)  // the server's queue is full; no event tells when it is not
+  if (!connected && connected.error().code == EAGAIN)  // the server's queue is full; no event reports its end
     return asked->again.start(kQueueFull, [=, this] { begin(asked); });
   Error error;
   // A request is shorter than what a new connection accepts without blocking.
