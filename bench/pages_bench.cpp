@@ -37,7 +37,7 @@ Node full_node() {
     sampled.sampled = MonoTime{std::chrono::seconds(1)};
     for (int tenant = 0; tenant < kTenants; ++tenant) {
       const std::vector<std::string> slots{fmt::format("{}::{}", device.uuid, tenant)};
-      const auto grant = allocate::grant_id(slots);
+      const auto grant = grants::grant_id(slots);
       holdings.push_back({"team-of-somebody", fmt::format("inference-server-7f9c6d5b8-{:05}", gpu * 100 + tenant),
                           "server", resource.name, slots});
       node.snapshot.shares.own()[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};

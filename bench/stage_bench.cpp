@@ -27,9 +27,9 @@ config::Config config_of(int slots) {
   return config;
 }
 
-inventory::Inventory gpus(std::uint32_t count, std::uint32_t seed) {
+gpu::Inventory gpus(std::uint32_t count, std::uint32_t seed) {
   property::Random random(seed);
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   for (std::uint32_t i = 0; i < count; ++i) {
     inventory.gpus.push_back(property::any_gpu(random, i));
     inventory.gpus.back().compute_capability = {9, 0};
@@ -57,7 +57,7 @@ BENCHMARK(MakePlan)->Arg(1)->Arg(4)->Arg(16);
 
 void Advertise(benchmark::State& state) {
   const auto plan = *plan::make_plan(config_of(48), gpus(static_cast<std::uint32_t>(state.range(0)), 1));
-  for (auto _ : state) benchmark::DoNotOptimize(advertise::advertise(plan, {}));
+  for (auto _ : state) benchmark::DoNotOptimize(plan::advertise(plan, {}));
 }
 BENCHMARK(Advertise)->Arg(16);
 
@@ -65,12 +65,12 @@ void PreferSlots(benchmark::State& state) {
   const auto inventory = gpus(16, 1);
   const auto plan = *plan::make_plan(config_of(48), inventory);
   std::vector<std::string> ids;
-  const auto advertised = advertise::advertise(plan, {});
+  const auto advertised = plan::advertise(plan, {});
   for (const auto& slot : advertised[0].slots) ids.push_back(slot.id);
   for (auto _ : state)
-    benchmark::DoNotOptimize(allocate::prefer(plan.resources[0], inventory, ids, {},
-                                              static_cast<std::uint32_t>(state.range(0)),
-                                              config::AllocationPolicy::kDistributed));
+    benchmark::DoNotOptimize(grants::prefer(plan.resources[0], inventory, ids, {},
+                                            static_cast<std::uint32_t>(state.range(0)),
+                                            config::AllocationPolicy::kDistributed));
 }
 BENCHMARK(PreferSlots)->Arg(1)->Arg(4)->Arg(48);
 
@@ -78,21 +78,21 @@ BENCHMARK(PreferSlots)->Arg(1)->Arg(4)->Arg(48);
 void PreferOf16000(benchmark::State& state) {
   const auto inventory = gpus(16, 1);
   const auto plan = *plan::make_plan(config_of(1000), inventory);
-  const auto advertised = advertise::advertise(plan, {});
+  const auto advertised = plan::advertise(plan, {});
   std::vector<std::string> ids;
   for (const auto& slot : advertised[0].slots) ids.push_back(slot.id);
   const std::vector<std::string_view> offered(ids.begin(), ids.end());
   for (auto _ : state)
-    benchmark::DoNotOptimize(allocate::prefer(plan.resources[0], inventory, std::span<const std::string_view>(offered),
-                                              {}, static_cast<std::uint32_t>(state.range(0)),
-                                              config::AllocationPolicy::kDistributed));
+    benchmark::DoNotOptimize(grants::prefer(plan.resources[0], inventory, std::span<const std::string_view>(offered),
+                                            {}, static_cast<std::uint32_t>(state.range(0)),
+                                            config::AllocationPolicy::kDistributed));
 }
 BENCHMARK(PreferOf16000)->Arg(1)->Arg(10)->Arg(1000)->Unit(benchmark::kMillisecond);
 
 void AllocateOne(benchmark::State& state) {
   const auto plan = *plan::make_plan(config_of(48), gpus(16, 1));
-  const std::vector<std::string> ids{advertise::advertise(plan, {})[0].slots[0].id};
-  for (auto _ : state) benchmark::DoNotOptimize(allocate::allocate(plan.resources[0], {}, ids, {}));
+  const std::vector<std::string> ids{plan::advertise(plan, {})[0].slots[0].id};
+  for (auto _ : state) benchmark::DoNotOptimize(grants::allocate(plan.resources[0], {}, ids, {}));
 }
 BENCHMARK(AllocateOne);
 
@@ -102,7 +102,7 @@ void AlignOf16(benchmark::State& state) {
   std::vector<std::uint32_t> all;
   for (std::uint32_t i = 0; i < 16; ++i) all.push_back(i);
   for (auto _ : state)
-    benchmark::DoNotOptimize(allocate::align(inventory, all, {}, static_cast<std::uint32_t>(state.range(0))));
+    benchmark::DoNotOptimize(grants::align(inventory, all, {}, static_cast<std::uint32_t>(state.range(0))));
 }
 BENCHMARK(AlignOf16)->DenseRange(1, 16)->Unit(benchmark::kMillisecond);
 

@@ -18,17 +18,17 @@ inline std::string uuid(std::uint32_t index) {
 struct Model {
   std::string name = "NVIDIA H200";
   Bytes memory = mib(143771);
-  inventory::ComputeCapability compute_capability{9, 0};
+  gpu::ComputeCapability compute_capability{9, 0};
   std::uint32_t sm_count = 132;
 };
 inline const Model kA100{"NVIDIA A100-SXM4-80GB", mib(81920), {8, 0}, 108};
 
-inline inventory::Inventory gpus(std::uint32_t count, const Model& model = {}) {
-  inventory::Inventory inventory;
+inline gpu::Inventory gpus(std::uint32_t count, const Model& model = {}) {
+  gpu::Inventory inventory;
   inventory.driver_version = "580.159.04";
   inventory.cuda_driver_version = 13000;
   for (std::uint32_t i = 0; i < count; ++i) {
-    inventory::Gpu gpu;
+    gpu::Gpu gpu;
     gpu.uuid = uuid(i);
     gpu.index = gpu.minor = i;
     gpu.name = model.name;
@@ -41,9 +41,9 @@ inline inventory::Inventory gpus(std::uint32_t count, const Model& model = {}) {
 }
 
 // A MIG device more of a GPU, in its order.
-inline inventory::MigDevice& add_mig(inventory::Gpu& gpu, const std::string& profile, std::uint32_t slices = 1) {
+inline gpu::MigDevice& add_mig(gpu::Gpu& gpu, const std::string& profile, std::uint32_t slices = 1) {
   gpu.mig_capable = gpu.mig_enabled = true;
-  inventory::MigDevice mig;
+  gpu::MigDevice mig;
   mig.slot = static_cast<std::uint32_t>(gpu.mig_devices.size());
   mig.uuid = "MIG-" + std::to_string(gpu.index) + std::to_string(mig.slot);
   mig.profile = profile;

@@ -8,10 +8,10 @@
 namespace tranche::cdi {
 namespace {
 
-using inventory::Gpu;
-using inventory::Inventory;
-using inventory::MigDevice;
-using inventory::Platform;
+using gpu::Gpu;
+using gpu::Inventory;
+using gpu::MigDevice;
+using gpu::Platform;
 
 const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "rprivate"};
 // Writable, as sockets require.
@@ -178,7 +178,7 @@ class Maker {
   void make_gpus() {
     std::vector<Device> devices;
     for (const Gpu& gpu : inventory_.gpus) {
-      if (inventory::is_display_gpu(gpu)) continue;
+      if (gpu::is_display_gpu(gpu)) continue;
       const std::string path = "/dev/nvidia" + std::to_string(gpu.minor);
       const Found* node = find(files_.gpu_nodes, path);
       if (node == nullptr) {

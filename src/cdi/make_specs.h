@@ -27,7 +27,7 @@ struct MadeSpecs {
   std::vector<std::string> notes;  // what was omitted or is missing on the node, and why: one sentence each
 };
 
-MadeSpecs make_specs(const inventory::Inventory& inventory, const Settings& settings, const DriverFiles& files);
+MadeSpecs make_specs(const gpu::Inventory& inventory, const Settings& settings, const DriverFiles& files);
 
 // The device names that make_specs gives to a Tegra and a WSL system with uuid names, and to the latter with index
 // names: the plan uses the same names.

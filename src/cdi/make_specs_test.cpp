@@ -24,7 +24,7 @@ class CdiSpecs : public testing::Test {
   CdiSpecs() {
     inventory_.driver_version = "580.1";
     for (std::uint32_t i = 0; i < 2; ++i) {
-      inventory::Gpu gpu;
+      gpu::Gpu gpu;
       gpu.uuid = "GPU-" + std::to_string(i);
       gpu.index = i;
       gpu.minor = 7 - i;
@@ -39,10 +39,10 @@ class CdiSpecs : public testing::Test {
     settings_.flags.nvidia_dev_root = "/";
   }
 
-  inventory::MigDevice& add_mig(const std::string& profile) {
+  gpu::MigDevice& add_mig(const std::string& profile) {
     auto& gpu = inventory_.gpus.front();
     gpu.mig_enabled = true;
-    inventory::MigDevice mig;
+    gpu::MigDevice mig;
     mig.uuid = "MIG-" + std::to_string(gpu.mig_devices.size());
     mig.slot = static_cast<std::uint32_t>(2 + gpu.mig_devices.size());
     mig.profile = profile;
@@ -96,7 +96,7 @@ class CdiSpecs : public testing::Test {
     return all;
   }
 
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
   Settings settings_;
   DriverFiles files_;
 };
@@ -260,7 +260,7 @@ TEST_F(CdiSpecs, HaveNoClassThatWouldBeEmptyAndSayWhy) {
 }
 
 TEST_F(CdiSpecs, OfAWslSystemHaveOneDevice) {
-  inventory_.platform = inventory::Platform::kWsl;
+  inventory_.platform = gpu::Platform::kWsl;
   files_ = {};
   EXPECT_THAT(make().notes, ElementsAre(HasSubstr("/dev/dxg is not there")));
   files_.gpu_nodes = {at("/dev/dxg")};
@@ -275,7 +275,7 @@ TEST_F(CdiSpecs, OfAWslSystemHaveOneDevice) {
 
 TEST_F(CdiSpecs, OfATegraSystemHaveOneDeviceWithAllThatTheCsvFilesName) {
   inventory_ = {};
-  inventory_.platform = inventory::Platform::kTegra;
+  inventory_.platform = gpu::Platform::kTegra;
   files_ = {};
   EXPECT_THAT(make().notes, ElementsAre(HasSubstr("CSV files name nothing")));
   files_.gpu_nodes = {at("/dev/nvhost-ctrl")};

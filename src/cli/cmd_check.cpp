@@ -25,7 +25,7 @@ namespace tranche::cli {
 namespace {
 
 struct CheckHeld {
-  check::CheckOptions node;
+  doctor::CheckOptions node;
   config::GivenFlags flags;
   bool json = false;
   bool explain = false;
@@ -54,14 +54,14 @@ constexpr std::size_t kMostClaimsAsked = 100;
 
 // What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
 // last.
-void ask_for_claims(check::DraLook& look, const std::string& agent_status, const config::Environment& environment) {
+void ask_for_claims(doctor::DraLook& look, const std::string& agent_status, const config::Environment& environment) {
   const auto access = kube::PersonsAccess({}, environment).get();
   if (!access) {
     look.why_no_server = to_string(access.error());
     return;
   }
   look.server = access->server.url();
-  const auto ask = [&](const std::string& path) -> check::DraLook::Answer {
+  const auto ask = [&](const std::string& path) -> doctor::DraLook::Answer {
     if (!look.why_no_server.empty()) return {};
     const auto answer = kube::get_once(*access, path);
     if (answer) return {static_cast<int>(answer->status), answer->body};
@@ -94,7 +94,7 @@ void find_driver(CheckHeld& held, const config::ConfigView& config) {
 
 int list_mig_profiles(CheckHeld& held, const config::ConfigView& config, bool colour) {
   find_driver(held, config);
-  const auto node = read_mig_node(check::driver_settings(held.node), held.run_dir);
+  const auto node = read_mig_node(doctor::driver_settings(held.node), held.run_dir);
   if (!node) {
     fmt::print(stderr, "tranche check: {}\n", to_string(node.error()));
     return 1;
@@ -105,18 +105,18 @@ int list_mig_profiles(CheckHeld& held, const config::ConfigView& config, bool co
 }
 
 int check_node(CheckHeld& held, const config::ConfigView& config, const Process& process) {
-  check::CheckOptions& o = held.node;
+  doctor::CheckOptions& o = held.node;
   o.search_path = config::variable(process.environment, "PATH", o.search_path);
   find_driver(held, config);
   o.agent_status = os::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;
   if (o.dra.config.devices != config::DraDevices::kNone) ask_for_claims(o.dra, o.agent_status, process.environment);
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
-  const std::string mps_socket = check::under_root(o, o.mps_root) + "/mps.sock";
+  const std::string mps_socket = doctor::under_root(o, o.mps_root) + "/mps.sock";
   o.mps_status = os::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
   o.config_path = config.path;
   o.config_problems = config.problems;
-  const doctor::Report report{"this node", check::run_checks(o)};
+  const doctor::Report report{"this node", doctor::run_checks(o)};
   fmt::print("{}", held.json ? to_json(report) : fitted(to_text(report), process.width));
   return has_error(config.problems) ? 2 : exit_status(report.findings) == 1 ? 1 : 0;
 }

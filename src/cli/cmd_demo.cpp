@@ -10,8 +10,7 @@ void add_demo(CLI::App& app, Process& process) {
   auto options = std::make_shared<programs::DemoOptions>();
   auto* command = app.add_subcommand(
       "demo", "a simulated node with pods sharing its GPUs, in this terminal; needs no GPU and no root");
-  command->add_option("--profile", options->profile, "GPU model. " + inventory::known_models(""))
-      ->capture_default_str();
+  command->add_option("--profile", options->profile, "GPU model. " + gpu::known_models(""))->capture_default_str();
   command->add_option("--gpus", options->gpus, "how many GPUs the node has")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();

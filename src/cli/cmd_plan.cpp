@@ -103,23 +103,23 @@ struct PlanOptions {
   bool strict() const { return unknown_keys == config::UnknownKeys::kRefused; }
 };
 
-Result<inventory::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
+Result<gpu::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
     auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }
-  if (inventory::names_model(options.inventory)) return inventory::inventory_of_model(options.inventory);
+  if (gpu::names_model(options.inventory)) return gpu::inventory_of_model(options.inventory);
   const auto text = os::read_file(options.inventory);
-  if (text) return inventory::parse_inventory(*text, options.inventory);
+  if (text) return gpu::parse_inventory(*text, options.inventory);
   const bool is_path = options.inventory.find_first_of("/.") != std::string::npos;
-  return is_path ? std::unexpected(text.error()) : inventory::inventory_of_model(options.inventory);
+  return is_path ? std::unexpected(text.error()) : gpu::inventory_of_model(options.inventory);
 }
 
 // The result of one configuration on the node.
 struct Side {
   config::ConfigView config;
-  inventory::Inventory inventory;  // with this configuration's filter applied
+  gpu::Inventory inventory;  // with this configuration's filter applied
   plan::Plan plan;
   labels::Labels labels;
   std::optional<simulate::Simulation> simulation;
@@ -128,7 +128,7 @@ struct Side {
 };
 
 // False: the errors were printed. `strict`: warnings are errors.
-bool make_plan(Side& side, const inventory::Inventory& inventory, bool strict) {
+bool make_plan(Side& side, const gpu::Inventory& inventory, bool strict) {
   side.inventory = plan::keep_gpus(side.config.config.devices, inventory);
   auto made = plan::make_plan(side.config.config, side.inventory);
   if (made && strict && !made->warnings.empty()) {
@@ -147,7 +147,7 @@ bool make_plan(Side& side, const inventory::Inventory& inventory, bool strict) {
 
 // The same flags and variables with another file. Absent: the error was printed.
 std::optional<Side> other_side(const PlanOptions& options, const config::Environment& environment,
-                               const inventory::Inventory& inventory) {
+                               const gpu::Inventory& inventory) {
   auto flags = options.flags;
   flags["config-file"] = {options.against};
   Side side;
@@ -189,16 +189,16 @@ struct Answer {
   std::vector<simulate::Simulation> nodes;                      // with --nodes; the side is empty then
   std::optional<std::vector<simulate::UnknownObject>> unknown;  // with --pods
   std::vector<simulate::Difference> differences;
-  std::vector<change::Step> steps;  // the steps of a running node
+  std::vector<grants::Step> steps;  // the steps of a running node
 };
 
-nlohmann::ordered_json steps_json(const std::vector<change::Step>& steps) {
+nlohmann::ordered_json steps_json(const std::vector<grants::Step>& steps) {
   auto list = nlohmann::ordered_json::array();
   for (const auto& step : steps)
-    list.push_back({{"what", std::string(change::to_string(step.what))},
+    list.push_back({{"what", std::string(grants::to_string(step.what))},
                     {"resource", step.resource},
                     {"devices", step.devices},
-                    {"text", change::to_string(step)}});
+                    {"text", grants::to_string(step)}});
   return list;
 }
 
@@ -233,7 +233,7 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
     print(simulate::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
   if (!answer.steps.empty()) {
     fmt::print("\nOn a running node\n");
-    for (const auto& step : answer.steps) print("  " + change::to_string(step) + "\n");
+    for (const auto& step : answer.steps) print("  " + grants::to_string(step) + "\n");
   }
   if (!answer.side.simulation && !answer.against && answer.nodes.empty())
     print(plan::render_table(answer.side.plan, answer.side.inventory,
@@ -255,7 +255,7 @@ int plan(const PlanOptions& options, const Process& process) {
     return kFailed;
   }
   if (options.inventory_only) {
-    fmt::print("{}\n", json_text(inventory::to_json(*inventory), 2));
+    fmt::print("{}\n", json_text(gpu::to_json(*inventory), 2));
     return 0;
   }
   if (!make_plan(answer.side, *inventory, options.strict())) return kUnusable;
@@ -279,7 +279,7 @@ int plan(const PlanOptions& options, const Process& process) {
   }
   if (answer.against) {
     answer.differences = differences_of(*answer.against, answer.side);
-    answer.steps = change::steps(answer.against->plan, answer.side.plan);
+    answer.steps = grants::steps(answer.against->plan, answer.side.plan);
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process);
   const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&
@@ -303,7 +303,7 @@ void add_plan(CLI::App& app, Process& process) {
           "--inventory", options->inventory,
           "\"node\" for the GPUs of this machine, a number of equal GPUs such as 8xH100-SXM5-80GB, or a file with "
           "a recorded inventory. " +
-              inventory::known_models(""))
+              gpu::known_models(""))
       ->capture_default_str();
   add_config_alias(*command, options->flags);
   add_strict(*command, options->unknown_keys);

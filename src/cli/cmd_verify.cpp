@@ -23,7 +23,7 @@ constexpr const char* kVerifyTeaching =
 }  // namespace
 
 void add_verify(CLI::App& app, Process& process) {
-  auto options = std::make_shared<verify::VerifyOptions>();
+  auto options = std::make_shared<doctor::VerifyOptions>();
   auto* command = app.add_subcommand(
       "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
   auto& o = *options;
@@ -54,7 +54,7 @@ void add_verify(CLI::App& app, Process& process) {
   command->callback([options, &process] {
     options->environment = process.environment;
     options->terminal = process.terminal;
-    process.exit_code = verify::run_verify(*options);
+    process.exit_code = doctor::run_verify(*options);
   });
 }
 

@@ -55,11 +55,3 @@ std::string to_json(const Report& report);  // one object, indented
 std::string to_junit(const Report& report);
 
 }  // namespace tranche::doctor
-
-// As the rooms below name them.
-namespace tranche::check {
-using doctor::Finding, doctor::Findings, doctor::Verdict;
-}
-namespace tranche::verify {
-using doctor::Finding, doctor::Findings, doctor::Verdict;
-}

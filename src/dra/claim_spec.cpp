@@ -35,7 +35,7 @@ std::optional<std::pair<std::string, std::string>> endpoint_at(std::string_view 
   return std::pair(std::string(pool), std::string(path.substr(endpoints + kEndpoints.size())));
 }
 
-cdi::Edits edits_of(const allocate::Grant& grant) {
+cdi::Edits edits_of(const grants::Grant& grant) {
   cdi::Edits edits;
   for (const auto& [name, value] : grant.envs) {
     std::string entry = name;
@@ -56,8 +56,7 @@ cdi::Edits edits_of(const allocate::Grant& grant) {
 
 }  // namespace
 
-cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim,
-                     const std::vector<allocate::Grant>& grants) {
+cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<grants::Grant>& grants) {
   cdi::Spec spec;
   spec.vendor = driver;
   spec.cls = kClass;

@@ -10,10 +10,10 @@
 namespace tranche::dra {
 namespace {
 
-using inventory::Gpu;
-using inventory::Inventory;
+using gpu::Gpu;
+using gpu::Inventory;
 
-constexpr inventory::ComputeCapability kFirstWithLimits{7, 0};  // Volta: MPS has memory and SM limits from here on
+constexpr gpu::ComputeCapability kFirstWithLimits{7, 0};  // Volta: MPS has memory and SM limits from here on
 
 std::string name_of(const Gpu& gpu, Kind kind) {
   const std::string whole = "gpu-" + std::to_string(gpu.index);
@@ -67,7 +67,7 @@ std::string in_a_name(std::string profile) {
   return profile;
 }
 
-void add_mig(const config::Config& config, const Inventory& inventory, const Gpu& gpu, const inventory::MigDevice& mig,
+void add_mig(const config::Config& config, const Inventory& inventory, const Gpu& gpu, const gpu::MigDevice& mig,
              Devices& devices) {
   if (!is_usable(config, mig)) {
     devices.notes.push_back(
@@ -155,17 +155,17 @@ void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu
 }  // namespace
 
 Devices devices_of(const config::Config& config, const Inventory& inventory,
-                   const std::map<std::string, health::Unhealthy>& faults, const Partitionable& partitionable) {
+                   const std::map<std::string, gpu::Unhealthy>& faults, const Partitionable& partitionable) {
   Devices devices;
   if (config.dra.devices == config::DraDevices::kNone) return devices;
-  if (inventory.platform != inventory::Platform::kNvml) {
+  if (inventory.platform != gpu::Platform::kNvml) {
     devices.notes.push_back(
         fmt::format("the GPUs of platform {} are not offered through DRA", to_string(inventory.platform)));
     return devices;
   }
   std::vector<const Gpu*> gpus;
   for (const Gpu& gpu : inventory.gpus)
-    if (!inventory::is_display_gpu(gpu) && plan::is_for_claims(config.dra, gpu)) gpus.push_back(&gpu);
+    if (!gpu::is_display_gpu(gpu) && plan::is_for_claims(config.dra, gpu)) gpus.push_back(&gpu);
   std::ranges::sort(gpus, {}, &Gpu::index);
   for (const Gpu* gpu : gpus) add_gpu(config, inventory, *gpu, partitionable, devices);
   for (Device& device : devices.list)
@@ -174,7 +174,7 @@ Devices devices_of(const config::Config& config, const Inventory& inventory,
   return devices;
 }
 
-bool is_usable(const config::Config& config, const inventory::MigDevice& mig) {
+bool is_usable(const config::Config& config, const gpu::MigDevice& mig) {
   return !needs_nodes(config.flags) || (mig.gi_cap && mig.ci_cap);
 }
 

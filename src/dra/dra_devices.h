@@ -54,14 +54,14 @@ struct Device {
   Bytes memory{};
   std::uint32_t sms = 0;          // of the GPU; 0 = unknown
   std::uint32_t cores_least = 1;  // kShared: percent that the driver gives at least, also what a claim gets by default
-  inventory::ComputeCapability compute_capability{};
+  gpu::ComputeCapability compute_capability{};
   std::string product;      // "NVIDIA H200"
   std::string pci_bus_id;   // as NVML writes it: "00000000:00:06.0"
   std::string pcie_root{};  // "pci0000:00"; "" = unknown
   std::optional<std::uint32_t> numa_node{};
-  std::string driver_version;                // "580.159.04"
-  int cuda_driver_version = 0;               // 1000·major + 10·minor; 0 = unknown
-  std::optional<health::Unhealthy> fault{};  // accepts no new claims while set
+  std::string driver_version;             // "580.159.04"
+  int cuda_driver_version = 0;            // 1000·major + 10·minor; 0 = unknown
+  std::optional<gpu::Unhealthy> fault{};  // accepts no new claims while set
   // kMig only.
   std::string parent_uuid{};               // the GPU's
   std::string profile{};                   // "1g.18gb+me"
@@ -78,16 +78,15 @@ struct Devices {
 };
 
 // `inventory`: of the GPUs that the node uses (plan::keep_gpus). `faults`: by UUID of a GPU or MIG device
-// (health::FaultLedger::faults()). MIG devices that were made for claims are never offered as what is there.
-Devices devices_of(const config::Config& config, const inventory::Inventory& inventory,
-                   const std::map<std::string, health::Unhealthy>& faults = {},
-                   const Partitionable& partitionable = {});
+// (gpu::FaultLedger::faults()). MIG devices that were made for claims are never offered as what is there.
+Devices devices_of(const config::Config& config, const gpu::Inventory& inventory,
+                   const std::map<std::string, gpu::Unhealthy>& faults = {}, const Partitionable& partitionable = {});
 
 // Whether containers of this configuration can use a MIG device: the nodes that open it are known, or not needed.
-bool is_usable(const config::Config& config, const inventory::MigDevice& mig);
+bool is_usable(const config::Config& config, const gpu::MigDevice& mig);
 // Whether the configuration has this GPU partitioned on demand, once it is in MIG mode.
-bool is_for_partitions(const config::Config& config, const inventory::Gpu& gpu);
-bool any_for_partitions(const config::Config& config, const inventory::Inventory& inventory);  // that is in MIG mode
+bool is_for_partitions(const config::Config& config, const gpu::Gpu& gpu);
+bool any_for_partitions(const config::Config& config, const gpu::Inventory& inventory);  // that is in MIG mode
 
 const Device* find_device(const std::vector<Device>& devices, std::string_view name);  // nullptr = not there
 

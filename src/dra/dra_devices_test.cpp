@@ -18,8 +18,8 @@ config::Config all() {
   return config;
 }
 
-inventory::Inventory gpus(const char* model) {
-  return *inventory::inventory_of_model(model);
+gpu::Inventory gpus(const char* model) {
+  return *gpu::inventory_of_model(model);
 }
 
 std::vector<std::string> names(const std::vector<Device>& devices) {
@@ -75,12 +75,12 @@ TEST(DraDevices, LeaveOutWhatCannotBeServedAndSayWhy) {
   EXPECT_THAT(devices.notes, ElementsAre(HasSubstr("GPU 0 (" + inventory.gpus[0].uuid + ") is in MIG mode and has no"),
                                          HasSubstr("does not report its memory"), HasSubstr("compute capability 7.0"),
                                          HasSubstr("128 MiB, is less than the smallest share")));
-  inventory.platform = inventory::Platform::kTegra;
+  inventory.platform = gpu::Platform::kTegra;
   EXPECT_THAT(devices_of(all(), inventory).notes, ElementsAre(HasSubstr("tegra")));
 }
 
-inventory::MigDevice mig_device(const std::string& uuid, std::uint32_t gpu_instance, const std::string& profile) {
-  inventory::MigDevice mig;
+gpu::MigDevice mig_device(const std::string& uuid, std::uint32_t gpu_instance, const std::string& profile) {
+  gpu::MigDevice mig;
   mig.uuid = uuid;
   mig.gpu_instance = gpu_instance;
   mig.profile = profile;
@@ -101,7 +101,7 @@ TEST(DraDevices, OfAGpuInMigModeAreItsMigDevicesAndNotTheGpu) {
   EXPECT_THAT(devices_of(all(), inventory).list, ::testing::SizeIs(5)) << "NVIDIA's runtime finds the nodes";
   auto config = all();
   config.flags.plugin.pass_device_specs = true;
-  const Devices devices = devices_of(config, inventory, {{gpu.uuid, {health::Cause::kXid, "XID 79"}}});
+  const Devices devices = devices_of(config, inventory, {{gpu.uuid, {gpu::Cause::kXid, "XID 79"}}});
   EXPECT_THAT(names(devices.list), ElementsAre("gpu-0-mig-1g18gbme-7-0", "gpu-1-shared", "gpu-1", "gpu-1-monitor"));
   EXPECT_THAT(devices.notes, ElementsAre(HasSubstr("MIG device 0:0 (MIG-b) is left out: the driver's table")));
   const Device& mig = devices.list[0];
@@ -110,7 +110,7 @@ TEST(DraDevices, OfAGpuInMigModeAreItsMigDevicesAndNotTheGpu) {
   EXPECT_EQ(mig.parent_uuid, gpu.uuid);
   EXPECT_EQ(mig.memory, gib(16));
   ASSERT_TRUE(mig.fault) << "of its GPU";
-  EXPECT_EQ(mig.fault->cause, health::Cause::kXid);
+  EXPECT_EQ(mig.fault->cause, gpu::Cause::kXid);
 }
 
 config::Config on_demand() {
@@ -126,7 +126,7 @@ TEST(DraDevices, OnDemandAreTheProfilesOfAGpuAtTheirPlaces) {
   gpu.mig_enabled = true;
   gpu.mig_devices = {mig_device("MIG-a", 7, "1g.18gb")};
   auto partitionable = partitionable_by_model(inventory);
-  const health::Unhealthy fault{health::Cause::kXid, "XID 79"};
+  const gpu::Unhealthy fault{gpu::Cause::kXid, "XID 79"};
   const Devices devices = devices_of(on_demand(), inventory, {{gpu.uuid, fault}}, partitionable);
   EXPECT_THAT(devices.notes, IsEmpty());
   EXPECT_EQ(names(devices.list).front(), "gpu-0-mig-1g18gb-19-6");
@@ -168,7 +168,7 @@ TEST(DraDevices, WhereNothingIsPartitionedOnDemandAreTheMigDevicesOfNoClaim) {
 
 TEST(DraDevices, OfAFaultyGpuAllCarryTheFault) {
   const auto inventory = gpus("2xH200");
-  const health::Unhealthy fault{health::Cause::kXid, "XID 79"};
+  const gpu::Unhealthy fault{gpu::Cause::kXid, "XID 79"};
   for (const Device& device : devices_of(all(), inventory, {{inventory.gpus[1].uuid, fault}}).list)
     EXPECT_EQ(device.fault, device.index == 1 ? std::optional(fault) : std::nullopt) << device.name;
 }

@@ -6,7 +6,7 @@
 
 namespace tranche::dra {
 
-inline Partitionable partitionable_by_model(const inventory::Inventory& inventory) {
+inline Partitionable partitionable_by_model(const gpu::Inventory& inventory) {
   Partitionable partitionable;
   for (const auto& gpu : inventory.gpus)
     if (const auto* model = mig::model_of(0, gpu.name); model != nullptr)

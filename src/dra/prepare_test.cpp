@@ -23,7 +23,7 @@ class DraPrepare : public ::testing::Test {
   DraPrepare() {
     config::Config config;
     config.dra.devices = config::DraDevices::kAll;
-    const auto inventory = *inventory::inventory_of_model("2xH200");
+    const auto inventory = *gpu::inventory_of_model("2xH200");
     offered_.driver = "gpu.tranche.io";
     offered_.pool = "n1";
     offered_.devices = devices_of(config, inventory).list;
@@ -78,7 +78,7 @@ TEST_F(DraPrepare, SlotsOfTheDevicePluginExcludeClaims) {
 }
 
 TEST_F(DraPrepare, AFaultyGpuTakesNoNewClaims) {
-  for (auto& device : offered_.devices) device.fault = health::Unhealthy{health::Cause::kLost, "it does not answer"};
+  for (auto& device : offered_.devices) device.fault = gpu::Unhealthy{gpu::Cause::kLost, "it does not answer"};
   EXPECT_THAT(refused({share("gpu", 6, 20)}, tranche::Kind::kUnavailable), HasSubstr("it does not answer"));
 }
 
@@ -297,7 +297,7 @@ TEST_F(DraPrepare, ADamagedRecordIsLostAlone) {
 TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   const auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2")});
   ASSERT_TRUE(made);
-  allocate::Grant grant;
+  grants::Grant grant;
   grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/run/tranche/mps"}};
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
   grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
@@ -317,7 +317,7 @@ TEST_F(DraPrepare, PartitionsOnDemandNeverOverlap) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
   config.dra.partitions = config::DraPartitions::kOnDemand;
-  auto inventory = *inventory::inventory_of_model("H200");
+  auto inventory = *gpu::inventory_of_model("H200");
   inventory.gpus[0].mig_enabled = true;
   const std::string gpu = inventory.gpus[0].uuid;
   offered_.devices = devices_of(config, inventory, {}, partitionable_by_model(inventory)).list;
@@ -367,7 +367,7 @@ TEST_F(DraPrepare, PartitionsOnDemandNeverOverlap) {
 TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {
   auto made = put("a", {share("x", 6, 20, "s1"), share("x", 4, 10, "s2")});
   ASSERT_TRUE(made);
-  allocate::Grant grant;
+  grants::Grant grant;
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
   auto spec = claim_spec("gpu.tranche.io", *made, {grant});
   const std::string file = "gpu.tranche.io-claim_a.json";

@@ -18,8 +18,8 @@ const Pool kPool{"gpu.tranche.io", "n1"};
 std::vector<Slice> slices(const char* model, bool faulty = false) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
-  const auto inventory = *inventory::inventory_of_model(model);
-  std::map<std::string, health::Unhealthy> faults;
+  const auto inventory = *gpu::inventory_of_model(model);
+  std::map<std::string, gpu::Unhealthy> faults;
   if (faulty) faults[inventory.gpus[0].uuid] = {};
   return slices_of(devices_of(config, inventory, faults).list, kPool).list;
 }

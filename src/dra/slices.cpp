@@ -38,7 +38,7 @@ std::string semantic_version(std::string_view text) {
 }
 
 // As NVIDIA's driver writes it; "" = unknown.
-std::string_view architecture_of(inventory::ComputeCapability capability) {
+std::string_view architecture_of(gpu::ComputeCapability capability) {
   switch (capability.major) {
     case 5:
       return "Maxwell";
@@ -92,7 +92,7 @@ Json attributes_of(const Device& device, const Pool& pool) {
   Attributes attributes;
   add_names(device, "", attributes);
   if (pool.driver != kNvidia) add_names(device, std::string(kNvidia) + "/", attributes);
-  attributes.text("resource.kubernetes.io/pciBusID", inventory::sysfs_address(device.pci_bus_id));
+  attributes.text("resource.kubernetes.io/pciBusID", gpu::sysfs_address(device.pci_bus_id));
   attributes.text("resource.kubernetes.io/pcieRoot", device.pcie_root);
   if (device.numa_node) attributes.add("resource.kubernetes.io/numaNode", "int", *device.numa_node);
   return attributes.take();
@@ -121,9 +121,9 @@ Json capacity_of(const Device& device) {
   return capacity;
 }
 
-Json taint_of(const health::Unhealthy& fault, const Pool& pool) {
+Json taint_of(const gpu::Unhealthy& fault, const Pool& pool) {
   return {{"key", pool.driver + "/unhealthy"},
-          {"value", std::string(health::to_string(fault.cause))},
+          {"value", std::string(gpu::to_string(fault.cause))},
           {"effect", "NoSchedule"}};
 }
 
@@ -277,7 +277,7 @@ std::string probe_body(const Pool& pool) {
   device.name = "probe";
   device.kind = Kind::kShared;
   device.memory = gib(8);
-  device.fault = health::Unhealthy{};
+  device.fault = gpu::Unhealthy{};
   Json spec = head_of(pool, 1);
   spec["pool"]["generation"] = 1;
   spec["devices"] = Json::array({json_of_device(device, {pool.driver, pool.node, {}})});

@@ -18,10 +18,10 @@ using ::testing::HasSubstr;
 
 const Pool kPool{"gpu.tranche.io", "n1"};
 
-std::vector<Device> devices(const char* model, const std::map<std::string, health::Unhealthy>& faults = {}) {
+std::vector<Device> devices(const char* model, const std::map<std::string, gpu::Unhealthy>& faults = {}) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
-  return devices_of(config, *inventory::inventory_of_model(model), faults).list;
+  return devices_of(config, *gpu::inventory_of_model(model), faults).list;
 }
 
 std::vector<Json> specs(const Slices& slices) {
@@ -85,7 +85,7 @@ std::vector<Device> partitions(const char* model) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
   config.dra.partitions = config::DraPartitions::kOnDemand;
-  auto inventory = *inventory::inventory_of_model(model);
+  auto inventory = *gpu::inventory_of_model(model);
   for (std::size_t i = 0; i + 1 < inventory.gpus.size(); ++i) inventory.gpus[i].mig_enabled = true;
   return devices_of(config, inventory, {}, partitionable_by_model(inventory)).list;
 }
@@ -166,10 +166,10 @@ TEST(DraSlices, HaveNvidiasAttributes) {
 TEST(DraSlices, HaveMigDevicesAsNvidiasWithoutCounters) {
   config::Config config;
   config.dra.devices = config::DraDevices::kAll;
-  auto inventory = *inventory::inventory_of_model("H200");
+  auto inventory = *gpu::inventory_of_model("H200");
   auto& gpu = inventory.gpus[0];
   gpu.mig_enabled = true;
-  inventory::MigDevice mig;
+  gpu::MigDevice mig;
   mig.uuid = "MIG-a";
   mig.gpu_instance = 7;
   mig.profile = "1g.18gb";
@@ -199,7 +199,7 @@ TEST(DraSlices, HaveMigDevicesAsNvidiasWithoutCounters) {
 
 TEST(DraSlices, TaintWhatIsFaultyExceptForMonitoring) {
   auto list = devices("H200");
-  for (Device& device : list) device.fault = health::Unhealthy{health::Cause::kXid, "XID 79"};
+  for (Device& device : list) device.fault = gpu::Unhealthy{gpu::Cause::kXid, "XID 79"};
   const Json all = specs(slices_of(list, kPool))[0]["devices"];
   for (const int at : {0, 1})
     EXPECT_EQ(all[at]["taints"],
@@ -225,7 +225,7 @@ TEST(DraSlices, WithholdWhatTheServerWouldStoreOtherwise) {
   EXPECT_FALSE(specs(slices)[0]["devices"][0].contains("consumesCounters"));
   EXPECT_EQ(slices.list.size(), 1u);
   EXPECT_THAT(slices.notes, ElementsAre(HasSubstr("DRAPartitionableDevices")));
-  for (Device& device : list) device.fault = health::Unhealthy{};
+  for (Device& device : list) device.fault = gpu::Unhealthy{};
   slices = slices_of(list, {"gpu.tranche.io", "n1", {.taints = false}});
   EXPECT_THAT(device_names(specs(slices)[0]), ElementsAre("gpu-0-monitor"));
   EXPECT_THAT(slices.notes, ElementsAre(HasSubstr("DRADeviceTaints")));

@@ -16,7 +16,7 @@ std::optional<Share> share_at_endpoint(const std::vector<Endpoint>& endpoints, c
                                        const std::string& uuid) {
   for (const auto& endpoint : endpoints) {
     if (endpoint.grant != holder.grant) continue;
-    const auto limit = std::ranges::find(endpoint.limits, uuid, &allocate::GrantLimit::uuid);
+    const auto limit = std::ranges::find(endpoint.limits, uuid, &GrantLimit::uuid);
     if (limit != endpoint.limits.end())
       return Share{endpoint.pool, holder.resource, limit->limits.memory, limit->limits.threads};
   }
@@ -43,7 +43,7 @@ Ledger::Ledger(Shares kept) : shares_(std::move(kept)) {
   for (const auto& [key, share] : shares_) unnamed_.insert(key.first);
 }
 
-void Ledger::given(const allocate::Grant& grant, MonoTime now) {
+void Ledger::given(const Grant& grant, MonoTime now) {
   Held held{grant.resource, grant.slots};
   std::ranges::sort(held.slots);
   std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.held, held); });
@@ -66,7 +66,7 @@ void Ledger::listed(const std::vector<Held>& all, MonoTime asked) {
   listed_.clear();
   const auto before = std::exchange(entries_, {});
   for (auto held : all) {
-    listed_.insert(allocate::grant_id(held.slots));
+    listed_.insert(grant_id(held.slots));
     std::ranges::sort(held.slots);
     std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
     entries_.push_back({std::move(held), {}, {}});
@@ -110,7 +110,7 @@ void Ledger::learn(const Holder& holder, const plan::Plan& plan, const std::vect
     if (known == shares_.end()) {
       auto share = share_at_endpoint(endpoints, holder, device.uuid);
       if (!share) {
-        const auto* planned = change::find_device(plan, holder.resource, device.uuid);
+        const auto* planned = find_device(plan, holder.resource, device.uuid);
         if (planned == nullptr || planned->pool.empty()) continue;
         share = Share{planned->pool, holder.resource, device.limits.memory, device.limits.threads};
       }
@@ -204,8 +204,8 @@ Ledger::Retiring Ledger::retire(const std::vector<Endpoint>& endpoints, bool kno
   Retiring retiring;
   std::set<std::string> held, free;
   if (!endpoints.empty())
-    for (const auto& entry : entries_) held.insert(allocate::grant_id(entry.held.slots));
-  for (const auto& freed : freed_) free.insert(allocate::grant_id(freed.slots));
+    for (const auto& entry : entries_) held.insert(grant_id(entry.held.slots));
+  for (const auto& freed : freed_) free.insert(grant_id(freed.slots));
   for (const auto& endpoint : endpoints) {
     if (held.contains(endpoint.grant)) continue;
     const Name name{endpoint.pool, endpoint.grant};

@@ -58,8 +58,8 @@ struct Endpoint {
   std::string pool;
   std::string grant;
   bool has_clients = false;
-  std::uint64_t made = 0;                    // which endpoint of the grant
-  std::vector<allocate::GrantLimit> limits;  // of clients; empty: it has none
+  std::uint64_t made = 0;          // which endpoint of the grant
+  std::vector<GrantLimit> limits;  // of clients; empty: it has none
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
@@ -73,7 +73,7 @@ struct Holder {
   std::string container;
   std::string resource;
   std::vector<std::string> slots;
-  std::vector<allocate::GrantLimit> devices;
+  std::vector<GrantLimit> devices;
   std::string grant;       // its endpoint's name, "" without MPS
   std::string claim = {};  // of the holding; "": held by slots
   std::string claim_uid = {};
@@ -97,7 +97,7 @@ class Ledger {
 
   // kubelet gives a slot to one container at a time, so the former holder is forgotten, and the grant has no tenant
   // until kubelet names one.
-  void given(const allocate::Grant& grant, MonoTime now);
+  void given(const Grant& grant, MonoTime now);
   // kubelet's list, requested at `asked`; it may name other vendors' devices.
   void listed(const std::vector<Held>& all, MonoTime asked);
   void not_answered(std::string why) { unknown_ = std::move(why); }

@@ -18,9 +18,9 @@ MonoTime at(Duration since) {
 }
 
 // Of the pool gpu-1, without devices.
-allocate::Grant grant_of(const Held& held) {
-  allocate::Grant grant;
-  grant.id = allocate::grant_id(held.slots);
+Grant grant_of(const Held& held) {
+  Grant grant;
+  grant.id = grant_id(held.slots);
   grant.resource = held.resource;
   grant.slots = held.slots;
   grant.pool = "gpu-1";
@@ -110,8 +110,8 @@ TEST(LedgerSlots, GivenToAnotherAreThatOnes) {
   EXPECT_THAT(slots.held(), ElementsAre(kA)) << "an answer from before";
 }
 
-const Endpoint kEndpoint{"gpu-1", allocate::grant_id(kA.slots), false, 0, {}};
-const Endpoint kBusy{"gpu-1", allocate::grant_id(kA.slots), true, 0, {}};
+const Endpoint kEndpoint{"gpu-1", grant_id(kA.slots), false, 0, {}};
+const Endpoint kBusy{"gpu-1", grant_id(kA.slots), true, 0, {}};
 const std::vector<Held> kAlone{kA};
 const std::vector<Held> kOther{kB};
 const MonoTime kStart{1000s};
@@ -229,8 +229,8 @@ TEST(LedgerEndpoints, OfAPoolThatEndsAndThatNoContainerEverHadGoWithTheSecondAns
 
 const MonoTime kNow = kStart;
 
-allocate::Grant grant(const std::string& id, const std::string& device, std::uint64_t memory_mib) {
-  allocate::Grant made;
+Grant grant(const std::string& id, const std::string& device, std::uint64_t memory_mib) {
+  Grant made;
   made.id = id;
   made.resource = "nvidia.com/gpu";
   made.pool = "set-1";

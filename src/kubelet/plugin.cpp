@@ -234,7 +234,7 @@ Plugin::~Plugin() {
   unbind();
 }
 
-void Plugin::offer(const advertise::Advertised& advertised) {
+void Plugin::offer(const plan::Advertised& advertised) {
   const bool same = advertised_ == advertised;
   advertised_ = advertised;  // also when it is the same: then its slots are those of the snapshot
   if (same) return;

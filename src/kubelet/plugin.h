@@ -43,7 +43,7 @@ class Plugin {
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
 
-  void offer(const advertise::Advertised& advertised);
+  void offer(const plan::Advertised& advertised);
   void look(bool kubelet_is_there);
   void kubelet_started();  // its socket was replaced: it does not know us any more
 
@@ -78,7 +78,7 @@ class Plugin {
   os::Timer unwatched_;
   os::Timer kept_;  // runs while a stream is open and a problem is shown
   os::Timer recheck_;
-  std::optional<advertise::Advertised> advertised_;
+  std::optional<plan::Advertised> advertised_;
   std::shared_ptr<const v1beta1::ListAndWatchResponse> devices_;
   CallCounts counts_;
 

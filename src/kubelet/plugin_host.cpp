@@ -44,9 +44,9 @@ void PluginHost::close() {
   plugins_.clear();
 }
 
-void PluginHost::publish(const std::vector<advertise::Advertised>& resources) {
-  std::map<std::string, const advertise::Advertised*> wanted;
-  for (const advertise::Advertised& resource : resources) wanted[resource.resource] = &resource;
+void PluginHost::publish(const std::vector<plan::Advertised>& resources) {
+  std::map<std::string, const plan::Advertised*> wanted;
+  for (const plan::Advertised& resource : resources) wanted[resource.resource] = &resource;
   std::erase_if(plugins_, [&](const auto& plugin) { return !wanted.contains(plugin.first); });
   for (const auto& [name, advertised] : wanted) {
     std::unique_ptr<Plugin>& plugin = plugins_[name];

@@ -34,7 +34,7 @@ namespace tranche::kubelet {
 class Answers {
  public:
   virtual ~Answers() = default;
-  virtual Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) = 0;
+  virtual Result<grants::Grant> allocate(const std::string& resource, std::span<const std::string> ids) = 0;
   virtual Result<std::vector<std::string>> prefer(const std::string& resource,
                                                   std::span<const std::string_view> available,
                                                   std::span<const std::string_view> must_include,
@@ -88,7 +88,7 @@ class PluginHost {
 
   // The newest truth: resources that appeared are served and registered, those that vanished are withdrawn, changed
   // device lists go to every open stream (newest state only, no backlog).
-  void publish(const std::vector<advertise::Advertised>& resources);
+  void publish(const std::vector<plan::Advertised>& resources);
   std::vector<PluginState> states() const;
 
  private:

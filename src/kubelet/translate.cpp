@@ -35,10 +35,10 @@ v1beta1::DevicePluginOptions our_options() {
   return options;
 }
 
-v1beta1::ListAndWatchResponse to_message(const advertise::Advertised& advertised) {
+v1beta1::ListAndWatchResponse to_message(const plan::Advertised& advertised) {
   v1beta1::ListAndWatchResponse message;
   message.mutable_devices()->Reserve(static_cast<int>(advertised.slots.size()));
-  for (const advertise::AdvertisedSlot& slot : advertised.slots) {
+  for (const plan::AdvertisedSlot& slot : advertised.slots) {
     v1beta1::Device& device = *message.add_devices();
     device.set_id(slot.id);
     device.set_health(slot.healthy ? "Healthy" : "Unhealthy");
@@ -47,16 +47,16 @@ v1beta1::ListAndWatchResponse to_message(const advertise::Advertised& advertised
   return message;
 }
 
-void write_grant(const allocate::Grant& grant, v1beta1::ContainerAllocateResponse& response) {
+void write_grant(const grants::Grant& grant, v1beta1::ContainerAllocateResponse& response) {
   for (const auto& [name, value] : grant.envs) (*response.mutable_envs())[name] = value;
   for (const auto& [name, value] : grant.annotations) (*response.mutable_annotations())[name] = value;
-  for (const allocate::Mount& from : grant.mounts) {
+  for (const grants::Mount& from : grant.mounts) {
     v1beta1::Mount& mount = *response.add_mounts();
     mount.set_container_path(from.container_path);
     mount.set_host_path(from.host_path);
     mount.set_read_only(from.read_only);
   }
-  for (const allocate::DeviceNode& from : grant.device_nodes) {
+  for (const grants::DeviceNode& from : grant.device_nodes) {
     v1beta1::DeviceSpec& device = *response.add_devices();
     device.set_container_path(from.container_path);
     device.set_host_path(from.host_path);

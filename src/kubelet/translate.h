@@ -17,8 +17,8 @@ namespace tranche::kubelet {
 // What we can do, in one place: Register and GetDevicePluginOptions both say this, so they cannot disagree.
 v1beta1::DevicePluginOptions our_options();
 
-v1beta1::ListAndWatchResponse to_message(const advertise::Advertised& advertised);
-void write_grant(const allocate::Grant& grant, v1beta1::ContainerAllocateResponse& response);
+v1beta1::ListAndWatchResponse to_message(const plan::Advertised& advertised);
+void write_grant(const grants::Grant& grant, v1beta1::ContainerAllocateResponse& response);
 std::vector<PodHolding> to_holdings(const v1::ListPodResourcesResponse& response);
 
 // kInvalid → INVALID_ARGUMENT, kNotFound → NOT_FOUND, kUnsupported → UNIMPLEMENTED, kUnavailable → UNAVAILABLE,

@@ -47,7 +47,7 @@ TEST(Translate, ADeviceIsAtMost24BytesLargerThanItsId) {
 
 // Promise: kubelet/allocate: The grant reaches the container whole.
 TEST(Translate, AGrantIsWrittenWhole) {
-  allocate::Grant grant;
+  grants::Grant grant;
   grant.envs = {{"A", "1"}, {"B", "2"}};
   grant.annotations = {{"note", "text"}};
   grant.mounts = {{"/in", "/out", true}};

@@ -13,16 +13,16 @@ namespace {
 using config::Config;
 using config::MigStrategy;
 using config::SharingStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
-using inventory::MigDevice;
+using gpu::Gpu;
+using gpu::Inventory;
+using gpu::MigDevice;
 
 using Gpus = std::vector<const Gpu*>;
 
 constexpr std::size_t kLongestValue = 63;
 constexpr const char* kGpu = "nvidia.com/gpu";
 constexpr const char* kOwn = "tranche.io/";  // labels that GPU feature discovery does not set
-constexpr inventory::ComputeCapability kHopper{9, 0};
+constexpr gpu::ComputeCapability kHopper{9, 0};
 
 constexpr std::string_view kInner = "-_.";  // in label values and key names, beside letters and digits; not at an end
 
@@ -35,10 +35,10 @@ std::string bounded(std::string value, std::size_t longest = kLongestValue) {
 }
 
 // Those that GPU feature discovery considers.
-Gpus labelled_gpus(const inventory::Inventory& inventory) {
+Gpus labelled_gpus(const gpu::Inventory& inventory) {
   Gpus gpus;
   for (const Gpu& gpu : inventory.gpus)
-    if (!inventory::is_display_gpu(gpu)) gpus.push_back(&gpu);
+    if (!gpu::is_display_gpu(gpu)) gpus.push_back(&gpu);
   return gpus;
 }
 
@@ -90,9 +90,9 @@ std::string product(const Gpu& gpu, const std::string& kind, const Division& div
   return bounded(bounded(label_value(gpu.name), kLongestValue - std::min(kLongestValue, tail.size())) + tail);
 }
 
-std::string family(inventory::ComputeCapability capability) {
+std::string family(gpu::ComputeCapability capability) {
   // By the first capability of each; what lies between two is of the former, with the same major number.
-  constexpr std::pair<inventory::ComputeCapability, const char*> kFamilies[] = {
+  constexpr std::pair<gpu::ComputeCapability, const char*> kFamilies[] = {
       {{13, 0}, "rubin"}, {{12, 0}, "blackwell"}, {{10, 0}, "blackwell"}, {{9, 0}, "hopper"}, {{8, 9}, "ada-lovelace"},
       {{8, 0}, "ampere"}, {{7, 5}, "turing"},     {{7, 0}, "volta"},      {{6, 0}, "pascal"}, {{5, 0}, "maxwell"},
       {{3, 0}, "kepler"}, {{2, 0}, "fermi"},      {{1, 0}, "tesla"}};

@@ -29,7 +29,7 @@ struct Inputs {
   friend bool operator==(const Inputs&, const Inputs&) = default;
 };
 
-Labels labels_for(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan,
+Labels labels_for(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan,
                   const Inputs& inputs);
 
 // The model that nvidia.com/gpu.… describes if there are several, and the models that it does not describe.
@@ -43,10 +43,10 @@ struct Speaking {
   std::vector<ModelCount> silent;  // by the lowest index
   friend bool operator==(const Speaking&, const Speaking&) = default;
 };
-std::optional<Speaking> speaking_of(const inventory::Inventory& inventory);  // absent: no GPUs
+std::optional<Speaking> speaking_of(const gpu::Inventory& inventory);  // absent: no GPUs
 
 // Facts that the labels do not show, a sentence each.
-std::vector<std::string> notes_for(const inventory::Inventory& inventory);
+std::vector<std::string> notes_for(const gpu::Inventory& inventory);
 
 // A model name as a label value: anything outside letters, digits, "-", "_", "." and blanks deleted, blanks to one "-".
 std::string label_value(std::string_view text);

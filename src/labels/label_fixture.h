@@ -8,7 +8,7 @@
 
 namespace tranche::labels {
 
-inline inventory::Inventory node(std::uint32_t count) {
+inline gpu::Inventory node(std::uint32_t count) {
   auto inventory = make::gpus(count);
   for (auto& gpu : inventory.gpus) gpu.mig_capable = true;
   return inventory;
@@ -21,8 +21,7 @@ inline config::Config shared(config::SharingStrategy strategy, std::uint32_t rep
   return config;
 }
 
-inline Labels labels_of(const config::Config& config, const inventory::Inventory& inventory,
-                        const Inputs& inputs = {}) {
+inline Labels labels_of(const config::Config& config, const gpu::Inventory& inventory, const Inputs& inputs = {}) {
   return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
 }
 

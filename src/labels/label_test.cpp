@@ -9,7 +9,7 @@ namespace label_test {
 
 using config::Config;
 using config::SharingStrategy;
-using inventory::Inventory;
+using gpu::Inventory;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -62,7 +62,7 @@ TEST(LabelsTest, WhatIsUnknownIsLeftOut) {
 
 TEST(LabelsTest, FamilyFollowsTheComputeCapability) {
   struct Row {
-    inventory::ComputeCapability capability;
+    gpu::ComputeCapability capability;
     const char* family;
   };
   for (const Row& row : {Row{{3, 5}, "kepler"}, Row{{7, 0}, "volta"}, Row{{7, 5}, "turing"}, Row{{8, 6}, "ampere"},

@@ -7,8 +7,8 @@ namespace own_labels_test {
 
 using config::Config;
 using config::SharingStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
+using gpu::Gpu;
+using gpu::Inventory;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -10,9 +10,9 @@ namespace replayed_test {
 using config::Config;
 using config::MigStrategy;
 using config::SharingStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
-using inventory::MigDevice;
+using gpu::Gpu;
+using gpu::Inventory;
+using gpu::MigDevice;
 
 struct Slice {
   std::uint32_t gi = 1;

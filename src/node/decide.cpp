@@ -13,16 +13,16 @@ namespace tranche::node {
 namespace {
 
 // Faults that the health of a GPU does not show: of the node as a whole, and of devices that only an older plan has.
-std::map<std::string, health::Unhealthy> node_faults(const NodeView& node) {
-  std::map<std::string, health::Unhealthy> faults;
+std::map<std::string, gpu::Unhealthy> node_faults(const NodeView& node) {
+  std::map<std::string, gpu::Unhealthy> faults;
   const auto& [in, decision] = node;
   if (!in.inventory) return faults;
   for (auto& [uuid, why] : plan::stale_devices(decision.plan, *in.inventory, in.config.config.flags.mig_strategy))
-    faults.emplace(uuid, health::Unhealthy{health::Cause::kLost, std::move(why)});
+    faults.emplace(uuid, gpu::Unhealthy{gpu::Cause::kLost, std::move(why)});
   if (in.node_block.empty()) return faults;
   for (const auto& resource : decision.plan.resources)
     for (const auto& device : resource.devices)
-      faults.try_emplace(device.uuid, health::Unhealthy{health::Cause::kNode, in.node_block});
+      faults.try_emplace(device.uuid, gpu::Unhealthy{gpu::Cause::kNode, in.node_block});
   return faults;
 }
 
@@ -62,16 +62,16 @@ bool is_for_claims(const plan::Plan& plan, const std::string& gpu) {
 }
 
 // Those that no GPU reports.
-std::map<std::string, health::Unhealthy> other_faults(const Inputs& in, const Decision& decision) {
+std::map<std::string, gpu::Unhealthy> other_faults(const Inputs& in, const Decision& decision) {
   auto faults = node_faults({in, decision});
-  for (const auto& [device, why] : in.withdrawn) faults.emplace(device, health::Unhealthy{health::Cause::kMig, why});
+  for (const auto& [device, why] : in.withdrawn) faults.emplace(device, gpu::Unhealthy{gpu::Cause::kMig, why});
   if (!in.claims) return faults;
   for (const auto& [uid, claim] : in.claims->prepared)  // in a plan that assigns the GPU to the device plugin
     for (const auto& part : claim.parts)
       if (part.kind != dra::Kind::kMonitor && part.is_made() && !is_for_claims(decision.plan, part.gpu_uuid))
         faults.emplace(part.gpu_uuid,
-                       health::Unhealthy{health::Cause::kClaims, "the claim " + dra::to_string(claim.name) +
-                                                                     " holds a part of this GPU until its pods end"});
+                       gpu::Unhealthy{gpu::Cause::kClaims, "the claim " + dra::to_string(claim.name) +
+                                                               " holds a part of this GPU until its pods end"});
   return faults;
 }
 
@@ -91,7 +91,7 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
                                          other_faults(in, decision), mps::pool_faults(decision.plan, in.pools), now);
   decision.health = records.health.report();
   out.wake = records.health.next_change();
-  decision.advertised = advertise::advertise(decision.plan, decision.faults, decision.withheld);
+  decision.advertised = plan::advertise(decision.plan, decision.faults, decision.withheld);
   out.health = records.health.changes();
   out.events = health_events(out.health);
   for (auto& event : records.pools.update(decision.plan, in.pools)) out.events.push_back(std::move(event));
@@ -106,8 +106,8 @@ void count_held_times(const Inputs& in, Decision& decision, MonoTime now) {
 
 }  // namespace
 
-const inventory::Inventory& known_inventory(const Inputs& in) {
-  static const inventory::Inventory kNone;
+const gpu::Inventory& known_inventory(const Inputs& in) {
+  static const gpu::Inventory kNone;
   return in.inventory ? *in.inventory : kNone;
 }
 

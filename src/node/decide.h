@@ -24,18 +24,18 @@ struct Records {
 struct Decided {
   Decision decision;
   // What differs from the last decision.
-  bool problems = false;               // the plan's
-  PlanChange::Moved change;            // of the plan, step by step
-  std::vector<health::Change> health;  // of devices
-  std::vector<NodeEvent> events;       // of health and of pools
-  bool ask_driver = false;             // what GPUs with a fault are used for
-  std::optional<MonoTime> wake;        // when to decide again without an input
+  bool problems = false;                // the plan's
+  PlanChange::Moved change;             // of the plan, step by step
+  std::vector<ConditionChange> health;  // of devices
+  std::vector<NodeEvent> events;        // of health and of pools
+  bool ask_driver = false;              // what GPUs with a fault are used for
+  std::optional<MonoTime> wake;         // when to decide again without an input
 };
 
 // `last` stays as it is where no input is fresh.
 Decided decide(const Inputs& in, const Records& records, Decision last, MonoTime now);
 
 // Empty while there is no driver.
-const inventory::Inventory& known_inventory(const Inputs& in);
+const gpu::Inventory& known_inventory(const Inputs& in);
 
 }  // namespace tranche::node

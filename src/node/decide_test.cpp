@@ -131,7 +131,7 @@ TEST(Decide, AChangeWaitsForKubeletToListNoHolder) {
   node.listed({kHolding});
   node.in.config.config = shared(config::SharingStrategy::kMps, 4);
   auto decided = node.next({.plan = true});
-  EXPECT_THAT(decided.change.steps, Contains(testing::Field(&change::Step::waits_for, testing::Not(IsEmpty()))));
+  EXPECT_THAT(decided.change.steps, Contains(testing::Field(&grants::Step::waits_for, testing::Not(IsEmpty()))));
   EXPECT_EQ(node.decision.condition.reason, "NotRegistered");
   EXPECT_THAT(decided.change.other_holders->devices, ElementsAre("GPU-a"));
   EXPECT_FALSE(node.decision.withheld.empty());

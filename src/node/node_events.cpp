@@ -7,9 +7,9 @@
 namespace tranche::node {
 namespace {
 
-NodeEvent event_of(const health::Change& change) {
-  const auto cause = health::to_string(change.condition.cause);
-  if (change.what != health::Change::What::kRecovered)
+NodeEvent event_of(const ConditionChange& change) {
+  const auto cause = gpu::to_string(change.condition.cause);
+  if (change.what != ConditionChange::What::kRecovered)
     return {&kube::kGpuUnhealthy,
             fmt::format("Slots of {} are withdrawn ({}): {}", change.device, cause, change.condition.why)};
   return {&kube::kGpuHealthy, fmt::format("Slots of {} are offered again after {} s ({}: {})", change.device,
@@ -23,11 +23,11 @@ std::string file_of(const config::ConfigView& view) {
 
 }  // namespace
 
-std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes) {
+std::vector<NodeEvent> health_events(const std::vector<ConditionChange>& changes) {
   std::vector<NodeEvent> events;
   for (const auto& change : changes) {
-    const health::Cause cause = change.condition.cause;
-    if (cause != health::Cause::kPool && cause != health::Cause::kMig && cause != health::Cause::kClaims)
+    const gpu::Cause cause = change.condition.cause;
+    if (cause != gpu::Cause::kPool && cause != gpu::Cause::kMig && cause != gpu::Cause::kClaims)
       events.push_back(event_of(change));
   }
   return events;

@@ -19,7 +19,7 @@ struct NodeEvent {
 };
 
 // A device whose pool is down is reported as the pool's.
-std::vector<NodeEvent> health_events(const std::vector<health::Change>& changes);
+std::vector<NodeEvent> health_events(const std::vector<ConditionChange>& changes);
 NodeEvent config_event(const config::ConfigView& view);
 NodeEvent pages_event(const std::string& program, const std::string& problem);  // "node", "mps"
 

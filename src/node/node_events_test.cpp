@@ -9,9 +9,9 @@ using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using What = health::Change::What;
+using What = ConditionChange::What;
 
-health::Change change(What what, health::Cause cause) {
+ConditionChange change(What what, gpu::Cause cause) {
   return {what, "GPU-1", {cause, "XID 79: it fell off the bus"}, 12s};
 }
 
@@ -37,7 +37,7 @@ mps::PoolReports reports(const std::string& state) {
 
 TEST(NodeEvent, ADeviceThatFallsAndRecoversIsReportedByNameCauseAndReason) {
   const auto events =
-      health_events({change(What::kFell, health::Cause::kXid), change(What::kRecovered, health::Cause::kXid)});
+      health_events({change(What::kFell, gpu::Cause::kXid), change(What::kRecovered, gpu::Cause::kXid)});
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].reason, &kube::kGpuUnhealthy);
   EXPECT_THAT(events[0].message, AllOf(HasSubstr("GPU-1"), HasSubstr("xid"), HasSubstr("fell off the bus")));
@@ -46,7 +46,7 @@ TEST(NodeEvent, ADeviceThatFallsAndRecoversIsReportedByNameCauseAndReason) {
 }
 
 TEST(NodeEvent, ADeviceWhosePoolIsDownIsReportedAsThePools) {
-  EXPECT_THAT(health_events({change(What::kFell, health::Cause::kPool)}), IsEmpty());
+  EXPECT_THAT(health_events({change(What::kFell, gpu::Cause::kPool)}), IsEmpty());
 }
 
 TEST(NodeEvent, APoolIsReportedDownOnceItHasServedAndServingOnceItWasDown) {

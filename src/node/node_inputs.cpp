@@ -41,12 +41,12 @@ void NodeProgram::choose_gpus() {
   chosen_by_ = inputs_.config.config.devices;
   auto chosen = plan::keep_gpus(chosen_by_, *scanned_);
   auto missing = missing_;
-  std::erase_if(missing, [&](const std::string& uuid) { return inventory::find_gpu(chosen, uuid) == nullptr; });
+  std::erase_if(missing, [&](const std::string& uuid) { return gpu::find_gpu(chosen, uuid) == nullptr; });
   health_.on_inventory(chosen, std::move(missing), loop_.now());
   inputs_.inventory = std::move(chosen);
 }
 
-void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+void NodeProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
   if (!scanned) {
     const std::string problem = to_string(scanned.error());
     if (problem == inputs_.driver_problem) return;
@@ -57,9 +57,9 @@ void NodeProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   const bool first = !inputs_.inventory;
   log_inventory(scanned_, *scanned);
   presence_.saw(driver_settings_.system_root, *scanned);
-  auto kept = inventory::keep_missing(
-      scanned_.value_or(inventory::Inventory{}), *scanned,
-      [this](const inventory::Gpu& gpu) { return presence_.has_left(driver_settings_.system_root, gpu); });
+  auto kept = gpu::keep_missing(scanned_.value_or(gpu::Inventory{}), *scanned, [this](const gpu::Gpu& gpu) {
+    return presence_.has_left(driver_settings_.system_root, gpu);
+  });
   scanned_ = std::move(kept.inventory);
   missing_ = std::move(kept.missing);
   choose_gpus();
@@ -83,7 +83,7 @@ void NodeProgram::on_use(const Result<std::vector<gpu::GpuUse>>& use) {
   health_.on_use(*use, loop_.now());
   inputs_.use = *use;
   std::erase_if(inputs_.use, [this](const gpu::GpuUse& gpu) {
-    return inventory::find_gpu(known_inventory(inputs_), gpu.uuid) == nullptr;
+    return gpu::find_gpu(known_inventory(inputs_), gpu.uuid) == nullptr;
   });
   step({.offer = true});
   answer_waiting();

@@ -17,13 +17,13 @@ void log_no_driver(const Inputs& in) {
   }
 }
 
-void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned) {
+void log_inventory(const std::optional<gpu::Inventory>& before, const gpu::Inventory& scanned) {
   if (before) {
-    for (const auto& change : inventory::changes(*before, scanned)) log::info("inventory.changed", {{"what", change}});
+    for (const auto& change : gpu::changes(*before, scanned)) log::info("inventory.changed", {{"what", change}});
   } else {
     log::info("driver.ready", {{"version", scanned.driver_version},
                                {"gpus", scanned.gpus.size()},
-                               {"platform", inventory::to_string(scanned.platform)}});
+                               {"platform", gpu::to_string(scanned.platform)}});
   }
   for (const auto& text : scanned.unreadable) log::warning("gpu.unreadable", {{"what", text}});
   for (const auto& text : scanned.doubts) log::warning("gpu.doubt", {{"what", text}});
@@ -44,24 +44,24 @@ void log_plan(const plan::Plan& plan) {
 
 void log_change(const PlanChange::Moved& change) {
   for (const auto& step : change.steps)
-    log::info(step.waits() ? "change.waits" : "change.step", {{"what", tranche::change::to_string(step)}});
+    log::info(step.waits() ? "change.waits" : "change.step", {{"what", tranche::grants::to_string(step)}});
   if (change.done) log::info("change.done");
 }
 
-void log_health(const std::vector<health::Change>& changes) {
+void log_health(const std::vector<ConditionChange>& changes) {
   for (const auto& change : changes) {
     const auto lasted = milliseconds_of(change.lasted);
-    const std::string cause(health::to_string(change.condition.cause));
+    const std::string cause(gpu::to_string(change.condition.cause));
     switch (change.what) {
-      case health::Change::What::kFell:
+      case ConditionChange::What::kFell:
         log::warning("device.unhealthy", {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}});
         break;
-      case health::Change::What::kOtherCause:
+      case ConditionChange::What::kOtherCause:
         log::warning(
             "device.still_unhealthy",
             {{"device", change.device}, {"cause", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
         break;
-      case health::Change::What::kRecovered:
+      case ConditionChange::What::kRecovered:
         log::info("device.healthy",
                   {{"device", change.device}, {"was", cause}, {"why", change.condition.why}, {"lasted_ms", lasted}});
         break;
@@ -115,7 +115,7 @@ bool log_pods(const kube::PodChanges& changes, const std::vector<Holder>& holder
 namespace {
 
 // "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; without values that are not limited.
-std::string limits_text(const allocate::Grant& grant) {
+std::string limits_text(const grants::Grant& grant) {
   std::vector<std::string> parts;
   for (const auto& device : grant.devices) {
     std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
@@ -144,7 +144,7 @@ void log_answered(const Answered& answered) {
 void GrantLog::follow(const std::vector<Holder>& holders, MonoTime now) {
   std::map<std::string, Held> next;
   for (auto holder : holders) {
-    if (holder.grant.empty()) holder.grant = allocate::grant_id(holder.slots);
+    if (holder.grant.empty()) holder.grant = grants::grant_id(holder.slots);
     const std::string key = holder.grant + " " + tenant_key(holder);
     if (auto before = held_.extract(key); !before.empty()) {
       next.insert(std::move(before));

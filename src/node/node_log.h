@@ -15,10 +15,10 @@ namespace tranche::node {
 
 // A missing driver is an error or not according to failOnInitError; a driver that has disappeared always is one.
 void log_no_driver(const Inputs& in);
-void log_inventory(const std::optional<inventory::Inventory>& before, const inventory::Inventory& scanned);
+void log_inventory(const std::optional<gpu::Inventory>& before, const gpu::Inventory& scanned);
 void log_plan(const plan::Plan& plan);
 void log_change(const PlanChange::Moved& change);
-void log_health(const std::vector<health::Change>& changes);
+void log_health(const std::vector<ConditionChange>& changes);
 void log_plugins(const std::vector<kubelet::PluginState>& before, const std::vector<kubelet::PluginState>& next);
 void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, bool needed);
 // Pods that hold a grant and are terminating. True: a pod with slots has ended, so kubelet's list has changed.

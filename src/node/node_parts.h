@@ -79,7 +79,7 @@ class NodeProgram {
   void choose_gpus();
 
   void on_config();
-  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_inventory(const Result<gpu::Inventory>& scanned);
   void on_gpu_event(const gpu::GpuEvent& event);
   void on_use(const Result<std::vector<gpu::GpuUse>>& use);
   void on_pools(const mps::PoolReports& next);
@@ -109,7 +109,7 @@ class NodeProgram {
   std::vector<os::StatusServer::Reply> status_readers_;  // wait for a newer answer
   Inputs inputs_;
   Decision decision_;
-  std::optional<inventory::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
+  std::optional<gpu::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
   std::vector<std::string> missing_;
   gpu::Presence presence_;
   gpu::NvmlSettings driver_settings_;

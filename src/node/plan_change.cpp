@@ -11,7 +11,7 @@ namespace tranche::node {
 namespace {
 
 // The pool of the grant's endpoint, and the grant's limits there; nothing if there is no endpoint.
-void ask_endpoint(change::HeldShare& share, const std::string& grant, const mps::PoolReports& reports) {
+void ask_endpoint(grants::HeldShare& share, const std::string& grant, const mps::PoolReports& reports) {
   for (const auto& [id, pool] : reports.pools) {
     const auto endpoint = std::ranges::find(pool.endpoints, grant, &mps::EndpointReport::grant);
     if (endpoint == pool.endpoints.end()) continue;
@@ -23,9 +23,9 @@ void ask_endpoint(change::HeldShare& share, const std::string& grant, const mps:
   }
 }
 
-void ask_plan(change::HeldShare& share, const plan::Plan& plan) {
-  const auto* device = change::find_device(plan, share.resource, share.device);
-  if (device != nullptr && !share.slots.empty() && change::is_slot_of(*device, share.slots.front()))
+void ask_plan(grants::HeldShare& share, const plan::Plan& plan) {
+  const auto* device = grants::find_device(plan, share.resource, share.device);
+  if (device != nullptr && !share.slots.empty() && grants::is_slot_of(*device, share.slots.front()))
     share.pool = device->pool;
 }
 
@@ -49,12 +49,12 @@ void OtherHoldersFile::keep(const HeldWithoutMps& holders) {
   if (written) written_ = devices;
 }
 
-std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
+std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
   const auto& [in, decision] = node;
-  std::vector<change::HeldShare> shares;
+  std::vector<grants::HeldShare> shares;
   for (const auto& one : held) {
-    const std::string grant = allocate::grant_id(one.slots);
-    std::map<std::string, change::HeldShare> by_device;
+    const std::string grant = grants::grant_id(one.slots);
+    std::map<std::string, grants::HeldShare> by_device;
     for (const auto& slot : one.slots) by_device[std::string(plan::device_of(slot))].slots.push_back(slot);
     for (auto& [uuid, share] : by_device) {
       share.resource = one.resource;
@@ -73,9 +73,9 @@ std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held
   return shares;
 }
 
-advertise::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
-                                 const std::map<std::string, std::vector<std::string>>& pools) {
-  advertise::Withheld withheld;
+plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
+                            const std::map<std::string, std::vector<std::string>>& pools) {
+  plan::Withheld withheld;
   for (const auto& [id, report] : reports.pools) {
     if (plan::find_pool(plan, id) != nullptr) continue;
     const auto known = pools.find(id);
@@ -94,7 +94,7 @@ advertise::Withheld still_served(const plan::Plan& plan, const mps::PoolReports&
   return withheld;
 }
 
-std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares) {
+std::set<std::string> held_without_mps(const std::vector<grants::HeldShare>& shares) {
   std::set<std::string> devices;
   for (const auto& share : shares)
     if (share.pool.empty() && (share.device.starts_with("GPU-") || share.device.starts_with("MIG-")))
@@ -118,7 +118,7 @@ bool PlanChange::listed(const Result<std::vector<kubelet::PodHolding>>& answer, 
 void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
   const auto shares = held_shares(ledger_.held(), {in, decision});
   const auto before = change_.steps();
-  const bool other = change_.follow(unguarded_ ? change::Holdings{} : change::Holdings{ledger_.unknown(), shares});
+  const bool other = change_.follow(unguarded_ ? grants::Holdings{} : grants::Holdings{ledger_.unknown(), shares});
   moved.other_holders = other_holders(shares, in.withdrawn);
   if (other) {
     moved.plan = moved.plan || decision.plan != change_.in_force();
@@ -127,8 +127,8 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
     for (const auto& pool : decision.plan.pools) pools_[pool.id] = pool.devices;
     for (const auto& step : change_.steps())
       if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
-    moved.done = std::ranges::any_of(before, &change::Step::waits) &&
-                 std::ranges::none_of(change_.steps(), &change::Step::waits);
+    moved.done = std::ranges::any_of(before, &grants::Step::waits) &&
+                 std::ranges::none_of(change_.steps(), &grants::Step::waits);
   }
   decision.withheld = change_.withheld();
   for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
@@ -136,12 +136,12 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
 }
 
 // A holder whose end will not be reported must not block a pool indefinitely.
-HeldWithoutMps PlanChange::other_holders(const std::vector<change::HeldShare>& shares,
+HeldWithoutMps PlanChange::other_holders(const std::vector<grants::HeldShare>& shares,
                                          const std::map<std::string, std::string>& withdrawn) const {
   HeldWithoutMps others{unguarded_ ? std::set<std::string>{} : held_without_mps(shares),
                         unguarded_ || ledger_.unknown().empty()};
   for (const auto& [device, why] : withdrawn)
-    if (std::ranges::find(shares, device, &change::HeldShare::device) == shares.end()) others.devices.insert(device);
+    if (std::ranges::find(shares, device, &grants::HeldShare::device) == shares.end()) others.devices.insert(device);
   return others;
 }
 

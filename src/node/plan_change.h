@@ -36,15 +36,15 @@ class OtherHoldersFile {
 
 // What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
 // `tranche mps` does not answer, the enforced plan counts. Pure.
-std::vector<change::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node);
+std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node);
 
 // Devices of which a share is held without MPS. Pure.
-std::set<std::string> held_without_mps(const std::vector<change::HeldShare>& shares);
+std::set<std::string> held_without_mps(const std::vector<grants::HeldShare>& shares);
 
 // Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
 // process outside MPS could start there. `pools`: the devices of planned pools; for others the id is used. Pure.
-advertise::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
-                                 const std::map<std::string, std::vector<std::string>>& pools);
+plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
+                            const std::map<std::string, std::vector<std::string>>& pools);
 
 class PlanChange {
  public:
@@ -53,7 +53,7 @@ class PlanChange {
   // What steps changed, for those that report it.
   struct Moved {
     bool plan = false;
-    std::vector<change::Step> steps;
+    std::vector<grants::Step> steps;
     bool done = false;                            // nothing waits any more
     std::optional<HeldWithoutMps> other_holders;  // absent: not decided yet
   };
@@ -70,11 +70,11 @@ class PlanChange {
   bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
 
  private:
-  HeldWithoutMps other_holders(const std::vector<change::HeldShare>& shares,
+  HeldWithoutMps other_holders(const std::vector<grants::HeldShare>& shares,
                                const std::map<std::string, std::string>& withdrawn) const;
 
   grants::Ledger& ledger_;
-  change::Change change_;
+  grants::Change change_;
   std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
   bool ever_listed_ = false;
   bool unguarded_ = false;

@@ -35,7 +35,7 @@ std::string pool_in(const Snapshot& snapshot) {
 TEST(HeldShares, AreOfMpsByTheirLimitsOrTheirEndpoint) {
   auto snapshot = one_mps_gpu();
   snapshot.pools.connected = true;
-  const std::string grant = allocate::grant_id(kHeld[0].slots);
+  const std::string grant = grants::grant_id(kHeld[0].slots);
   EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has an endpoint";
   snapshot.pools.pools["set-1"].endpoints = {
       {grant, {}, true, "", mps::GrantLimits{{"GPU-a", mib(700), Percent{1000}}}}};
@@ -87,7 +87,7 @@ TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   PlanChange change(ledger);
   Snapshot snapshot;
   snapshot.pools.connected = true;
-  allocate::Grant grant;
+  grants::Grant grant;
   grant.resource = "nvidia.com/gpu";
   grant.slots = {"GPU-a::1"};
   ledger.given(grant, MonoTime{});

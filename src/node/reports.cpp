@@ -106,7 +106,7 @@ bool is_too_old(const std::string& driver) {
   return branch && *branch < kFirstDriver;
 }
 
-std::string not_measured(const inventory::Inventory& on) {
+std::string not_measured(const gpu::Inventory& on) {
   const auto& driver = on.driver_version;
   if (!driver.starts_with(kMeasuredDriver)) return "measured with drivers 580, and not with " + driver;
   for (const auto& gpu : on.gpus)
@@ -198,8 +198,8 @@ kube::NodeCondition readiness(const NodeView& node) {
     return {false, "NotRegistered",
             fmt::format("the driver {} is not registered with kubelet{}{}", in.claims->driver,
                         in.claims->server.problem.empty() ? "" : ": ", in.claims->server.problem)};
-  const bool any_healthy = std::ranges::any_of(decision.advertised, [](const advertise::Advertised& list) {
-    return list.slots.empty() || std::ranges::any_of(list.slots, &advertise::AdvertisedSlot::healthy);
+  const bool any_healthy = std::ranges::any_of(decision.advertised, [](const plan::Advertised& list) {
+    return list.slots.empty() || std::ranges::any_of(list.slots, &plan::AdvertisedSlot::healthy);
   });
   if (!decision.advertised.empty() && !any_healthy && !decision.plan.pools.empty() && !in.pools.connected)
     return {false, "PoolDown", "no slot is healthy: tranche mps does not answer: " + in.pools.problem};
@@ -220,8 +220,8 @@ kube::NodeCondition node_condition(const NodeView& node) {
     const auto& [id, why] = *decision.faults.pools.begin();
     return {decision.faults.pools.size() < decision.plan.pools.size(), "PoolDown", "MPS pool " + id + ": " + why};
   }
-  if (const auto step = std::ranges::find_if(decision.change, &change::Step::waits); step != decision.change.end())
-    return {true, "Waiting", "a change of the configuration waits: " + change::to_string(*step)};
+  if (const auto step = std::ranges::find_if(decision.change, &grants::Step::waits); step != decision.change.end())
+    return {true, "Waiting", "a change of the configuration waits: " + grants::to_string(*step)};
   ready.reason = in.inventory ? "Serving" : "NoDriver";
   return ready;
 }

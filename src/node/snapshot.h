@@ -60,14 +60,14 @@ class SharedValue {
 // the configuration reported it. The loop's callbacks store it (node_inputs.cpp), and decide() reads it.
 struct Inputs {
   config::ConfigView config;
-  std::optional<inventory::Inventory> inventory;  // of the GPUs that the configuration uses; absent: no driver yet
-  std::string driver_problem;                     // why not, or why it could not be read again
+  std::optional<gpu::Inventory> inventory;  // of the GPUs that the configuration uses; absent: no driver yet
+  std::string driver_problem;               // why not, or why it could not be read again
   std::vector<gpu::GpuUse> use;
   mps::PoolReports pools;
   SharedList<kubelet::PodHolding> holdings;
   std::string holdings_problem;
   MonoTime holdings_read{};            // when kubelet reported them
-  allocate::Settings allocation;       // as the configuration and the files of the node have them
+  grants::Settings allocation;         // as the configuration and the files of the node have them
   std::vector<Problem> node_problems;  // of these files
   std::string node_block;              // why no device may be allocated; "" = they may
   std::string cdi_problem;             // of the CDI specs, while a list strategy uses CDI
@@ -100,12 +100,12 @@ using HeldTimes = std::map<TenantKey, HeldTime>;
 // What was decided from the inputs (decide.h).
 struct Decision {
   plan::Plan plan;                     // enforced; a change of configuration may wait on its way to a newer one
-  advertise::Withheld withheld;        // slots that are shown meanwhile and not handed out
-  std::vector<change::Step> change;    // of the last change, and what waits
+  plan::Withheld withheld;             // slots that are shown meanwhile and not handed out
+  std::vector<grants::Step> change;    // of the last change, and what waits
   std::vector<Problem> plan_problems;  // of the newest inventory and configuration, when they do not fit together
-  advertise::Faults faults;
+  plan::Faults faults;
   HealthReport health;
-  std::vector<advertise::Advertised> advertised;
+  std::vector<plan::Advertised> advertised;
   SharedValue<grants::Shares> shares;  // limits of the grants since they were given
   SharedList<Holder> holders;          // of devices
   SharedValue<HeldTimes> held_times;   // of tenants, as of held_read

@@ -10,20 +10,20 @@
 namespace tranche::plan {
 namespace {
 
-using inventory::ComputeCapability;
+using gpu::ComputeCapability;
 
 constexpr ComputeCapability kVolta{7, 0};
 constexpr int kCuda131 = 13010;
 constexpr std::uint32_t kSlicesOfMost = 7;  // of every GPU with MIG except the A30, which has 4
 
-std::string cuda_of(const inventory::Inventory& inventory) {
+std::string cuda_of(const gpu::Inventory& inventory) {
   if (inventory.cuda_driver_version == 0) return "";
   return fmt::format(" with CUDA {}.{}", inventory.cuda_driver_version / 1000,
                      inventory.cuda_driver_version % 1000 / 10);
 }
 
-std::string where_of(const inventory::Inventory& inventory, const Candidate& candidate) {
-  const inventory::Gpu& gpu = *candidate.gpu;
+std::string where_of(const gpu::Inventory& inventory, const Candidate& candidate) {
+  const gpu::Gpu& gpu = *candidate.gpu;
   const auto capability = gpu.compute_capability;
   const std::string device =
       candidate.device.is_mig
@@ -45,16 +45,15 @@ std::uint32_t mig_client_capacity(std::uint32_t whole, std::uint32_t slices, std
   return std::max<std::uint32_t>(1, whole * std::min(slices, all_slices) / all_slices);
 }
 
-std::uint32_t known_client_capacity(const inventory::Inventory& inventory, const inventory::Gpu& gpu,
-                                    const PlannedDevice& device) {
+std::uint32_t known_client_capacity(const gpu::Inventory& inventory, const gpu::Gpu& gpu, const PlannedDevice& device) {
   const std::uint32_t whole = driver_client_capacity(gpu.compute_capability, inventory.cuda_driver_version);
-  const auto mig = std::ranges::find(gpu.mig_devices, device.uuid, &inventory::MigDevice::uuid);
+  const auto mig = std::ranges::find(gpu.mig_devices, device.uuid, &gpu::MigDevice::uuid);
   if (!device.is_mig || mig == gpu.mig_devices.end()) return whole;
   return mig_client_capacity(whole, mig->ci_slices, gpu.max_mig_devices);
 }
 
-std::uint32_t client_capacity_of(const config::Config& config, const inventory::Inventory& inventory,
-                                 const inventory::Gpu& gpu, const PlannedDevice& device) {
+std::uint32_t client_capacity_of(const config::Config& config, const gpu::Inventory& inventory, const gpu::Gpu& gpu,
+                                 const PlannedDevice& device) {
   const std::uint32_t given = config.sharing.max_clients;
   return given != 0 ? given : known_client_capacity(inventory, gpu, device);
 }
@@ -77,7 +76,7 @@ std::string remedy_for(const config::SharedResource& entry, const PlannedDevice&
 
 }  // namespace
 
-void check_client_capacity(const config::Config& config, const inventory::Inventory& inventory, const Taken& taken,
+void check_client_capacity(const config::Config& config, const gpu::Inventory& inventory, const Taken& taken,
                            std::vector<Problem>& problems) {
   const config::SharedResource& entry = *taken.entry;
   const bool units = !one_slot_per_request(config, entry);

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-inventory::Inventory one_gpu(inventory::ComputeCapability capability, int cuda) {
+gpu::Inventory one_gpu(gpu::ComputeCapability capability, int cuda) {
   auto inventory = make::gpus(1, {.compute_capability = capability});
   inventory.cuda_driver_version = cuda;
   return inventory;

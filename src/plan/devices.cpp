@@ -12,8 +12,8 @@ namespace tranche::plan {
 namespace {
 
 using config::MigStrategy;
-using inventory::Gpu;
-using inventory::MigDevice;
+using gpu::Gpu;
+using gpu::MigDevice;
 
 constexpr const char* kGpuResource = "nvidia.com/gpu";
 
@@ -74,7 +74,7 @@ Problem mig_problem(std::string what, std::string remedy) {
 
 class Collector {
  public:
-  Collector(const config::Config& config, const inventory::Inventory& inventory)
+  Collector(const config::Config& config, const gpu::Inventory& inventory)
       : dra_(config.dra),
         strategy_(config.flags.mig_strategy),
         platform_(inventory.platform),
@@ -90,9 +90,9 @@ class Collector {
   }
 
   void collect() {
-    if (platform_ == inventory::Platform::kTegra) return out.by_name[kGpuResource].push_back(tegra_device());
+    if (platform_ == gpu::Platform::kTegra) return out.by_name[kGpuResource].push_back(tegra_device());
     by_strategy();
-    if (platform_ != inventory::Platform::kWsl) return;
+    if (platform_ != gpu::Platform::kWsl) return;
     for (auto& [name, candidates] : out.by_name)
       if (!candidates.empty()) candidates = {wsl_device(*candidates.front().gpu)};
   }
@@ -194,7 +194,7 @@ class Collector {
 
   const config::Dra& dra_;
   MigStrategy strategy_;
-  inventory::Platform platform_;
+  gpu::Platform platform_;
   bool needs_nodes_;
   std::vector<const Gpu*> gpus_;
 };
@@ -214,7 +214,7 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
          text_of_all(std::vector<std::string_view>(parts.begin(), parts.end()), " and ");
 }
 
-BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory) {
+BaseResources base_resources(const config::Config& config, const gpu::Inventory& inventory) {
   Collector collector(config, inventory);
   collector.collect();
   for (auto& [name, candidates] : collector.out.by_name)

@@ -14,7 +14,7 @@ namespace tranche::plan {
 
 struct Candidate {
   PlannedDevice device;
-  const inventory::Gpu* gpu = nullptr;  // valid as long as the inventory; nullptr on Tegra, which lists none
+  const gpu::Gpu* gpu = nullptr;  // valid as long as the inventory; nullptr on Tegra, which lists none
 };
 
 struct BaseResources {
@@ -25,7 +25,7 @@ struct BaseResources {
 
 std::string mig_resource(std::string profile);  // "1g.18gb+me" → "nvidia.com/mig-1g.18gb.me"
 
-BaseResources base_resources(const config::Config& config, const inventory::Inventory& inventory);
+BaseResources base_resources(const config::Config& config, const gpu::Inventory& inventory);
 
 std::string list_of(const std::vector<std::uint32_t>& indices);  // "GPU 0", "GPUs 0-3", "GPUs 0, 2 and 5-7"
 

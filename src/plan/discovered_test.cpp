@@ -11,9 +11,9 @@ namespace discovered_test {
 
 using config::Config;
 using config::MigStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
-using inventory::Platform;
+using gpu::Gpu;
+using gpu::Inventory;
+using gpu::Platform;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -35,7 +35,7 @@ Gpu gpu_of(std::uint32_t index, const std::vector<MigSpec>& migs = {}) {
   gpu.numa_node = 1;
   gpu.mig_enabled = !migs.empty();
   for (const MigSpec& spec : migs) {
-    inventory::MigDevice mig;
+    gpu::MigDevice mig;
     mig.slot = static_cast<std::uint32_t>(gpu.mig_devices.size());
     mig.uuid = "MIG-" + std::to_string(index) + std::to_string(mig.slot);
     mig.profile = spec.profile;
@@ -101,7 +101,7 @@ TEST(DevicesOnWsl, AreOneForAllGpusWithTheOneNodeAndNothingElse) {
     EXPECT_THAT(device.paths, ElementsAre("/dev/dxg"));
     EXPECT_EQ(device.numa_node, std::nullopt);
     EXPECT_EQ(device.memory, Bytes{0});
-    EXPECT_EQ(device.compute_capability, inventory::ComputeCapability{});
+    EXPECT_EQ(device.compute_capability, gpu::ComputeCapability{});
     EXPECT_FALSE(device.is_mig);
   }
   EXPECT_THAT(lines_of_plan({}, node(Platform::kWsl, {})), IsEmpty()) << "without a GPU there is no device";
@@ -127,7 +127,7 @@ TEST(DevicesOnTegra, AreOneWithoutNodesMemoryOrCapability) {
       EXPECT_THAT(device.paths, IsEmpty());
       EXPECT_EQ(device.numa_node, std::nullopt);
       EXPECT_EQ(device.memory, Bytes{0});
-      EXPECT_EQ(device.compute_capability, (inventory::ComputeCapability{0, 0}));
+      EXPECT_EQ(device.compute_capability, (gpu::ComputeCapability{0, 0}));
     }
   }
 }
@@ -164,7 +164,7 @@ TEST(DeviceMap, ARecordOfAGpuHoldsWhatTheDriverSaid) {
   EXPECT_THAT(device.paths, ElementsAre("/dev/nvidia5")) << "the minor number, not the index";
   EXPECT_EQ(device.numa_node, 1u);
   EXPECT_EQ(device.memory, mib(81920));
-  EXPECT_EQ(device.compute_capability, (inventory::ComputeCapability{8, 0}));
+  EXPECT_EQ(device.compute_capability, (gpu::ComputeCapability{8, 0}));
 }
 
 TEST(DeviceMap, ARecordOfAMigDeviceTakesNodeNumaAndCapabilityFromItsParent) {
@@ -180,7 +180,7 @@ TEST(DeviceMap, ARecordOfAMigDeviceTakesNodeNumaAndCapabilityFromItsParent) {
               ElementsAre("/dev/nvidia4", "/dev/nvidia-caps/nvidia-cap66", "/dev/nvidia-caps/nvidia-cap67"));
   EXPECT_EQ(device.numa_node, 1u);
   EXPECT_EQ(device.memory, mib(2 * 9728));
-  EXPECT_EQ(device.compute_capability, (inventory::ComputeCapability{8, 0}));
+  EXPECT_EQ(device.compute_capability, (gpu::ComputeCapability{8, 0}));
 }
 
 TEST(DeviceMap, DisplayGpusAreLeftOutByEitherNameAndNoOther) {
@@ -219,12 +219,12 @@ TEST(MigStrategies, SingleComparesTheDriversAttributesAndNothingElse) {
   EXPECT_THAT(lines_of_plan(with(MigStrategy::kSingle), inventory), ElementsAre("nvidia.com/gpu: MIG-00 MIG-01"))
       << "what is free for programs may differ by a little";
   const auto refused = ElementsAre(HasSubstr("that is unlike 1g.24gb (MIG-00)"));
-  using Change = void (*)(inventory::MigDevice&);
-  for (const Change change : {Change([](inventory::MigDevice& mig) { mig.nominal_memory = mib(1); }),
-                              Change([](inventory::MigDevice& mig) { mig.sm_count = 1; }),
-                              Change([](inventory::MigDevice& mig) { mig.engines[4] = 1; }),
-                              Change([](inventory::MigDevice& mig) { mig.gi_slices = 2; }),
-                              Change([](inventory::MigDevice& mig) { mig.ci_slices = 2; })}) {
+  using Change = void (*)(gpu::MigDevice&);
+  for (const Change change :
+       {Change([](gpu::MigDevice& mig) { mig.nominal_memory = mib(1); }),
+        Change([](gpu::MigDevice& mig) { mig.sm_count = 1; }), Change([](gpu::MigDevice& mig) { mig.engines[4] = 1; }),
+        Change([](gpu::MigDevice& mig) { mig.gi_slices = 2; }),
+        Change([](gpu::MigDevice& mig) { mig.ci_slices = 2; })}) {
     Inventory changed = inventory;
     change(changed.gpus[0].mig_devices[1]);
     EXPECT_THAT(lines_of_plan(with(MigStrategy::kSingle), changed), refused);

@@ -132,7 +132,7 @@ void check_list(const Config& config, const SharedResource& entry, const Planned
 }
 
 // Creates all resources of an entry's devices.
-void plan_entry(const Config& config, const inventory::Inventory& inventory, Taken& taken, BaseResources& base,
+void plan_entry(const Config& config, const gpu::Inventory& inventory, Taken& taken, BaseResources& base,
                 Drafts& drafts, std::vector<std::string>& notes) {
   const SharedResource& entry = *taken.entry;
   const bool mps = strategy_of(config, entry) == SharingStrategy::kMps;
@@ -151,7 +151,7 @@ void plan_entry(const Config& config, const inventory::Inventory& inventory, Tak
   }
 }
 
-void plan_resource(const Config& config, const inventory::Inventory& inventory, const std::string& name,
+void plan_resource(const Config& config, const gpu::Inventory& inventory, const std::string& name,
                    std::vector<Candidate>& candidates, BaseResources& base, Drafts& drafts,
                    std::vector<std::string>& notes) {
   const bool had_any = !candidates.empty();
@@ -198,9 +198,8 @@ void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& pro
 }
 
 // MPS is a service of the discrete GPUs' driver. Checked before dividing, because Tegra has no GPU to query.
-void check_platform_with_mps(const Config& config, const inventory::Inventory& inventory,
-                             std::vector<Problem>& problems) {
-  if (config.sharing.strategy != SharingStrategy::kMps || inventory.platform == inventory::Platform::kNvml) return;
+void check_platform_with_mps(const Config& config, const gpu::Inventory& inventory, std::vector<Problem>& problems) {
+  if (config.sharing.strategy != SharingStrategy::kMps || inventory.platform == gpu::Platform::kNvml) return;
   const Place place = config.sharing.resources.empty() ? Place{} : config.sharing.resources.front().place;
   problems.push_back({Severity::kError, place, "sharing.mps",
                       fmt::format("asks for MPS, which there is none of on this node (its platform is {})",
@@ -218,12 +217,12 @@ void note_entries_without_devices(const Config& config, const BaseResources& bas
 
 // Every GPU that MPS can serve, without a resource name: the scheduler sees them in ResourceSlices, kubelet not at all.
 // MIG devices are for claims of one each, without MPS: into `undivided`.
-PlannedResource for_claims(const Config& config, const inventory::Inventory& inventory, BaseResources& base,
+PlannedResource for_claims(const Config& config, const gpu::Inventory& inventory, BaseResources& base,
                            std::vector<PlannedDevice>& undivided) {
   PlannedResource resource;
   resource.sharing = SharingStrategy::kMps;
   resource.split = config.dra.split;
-  if (inventory.platform != inventory::Platform::kNvml) {
+  if (inventory.platform != gpu::Platform::kNvml) {
     base.left_out.push_back({config.dra.devices == config::DraDevices::kAll ? "every GPU" : "each GPU of dra.devices",
                              fmt::format("dra.devices gives it to claims, and MPS, by which claims get parts of a GPU, "
                                          "is not on this node's platform ({})",
@@ -246,8 +245,8 @@ PlannedResource for_claims(const Config& config, const inventory::Inventory& inv
 }
 
 // The GPUs of claims, or those of the device plugin.
-inventory::Inventory part_of(const Config& config, const inventory::Inventory& inventory, bool for_claims) {
-  inventory::Inventory part = inventory;
+gpu::Inventory part_of(const Config& config, const gpu::Inventory& inventory, bool for_claims) {
+  gpu::Inventory part = inventory;
   std::erase_if(part.gpus, [&](const auto& gpu) { return is_for_claims(config.dra, gpu) != for_claims; });
   part.links.clear();  // by place in the list of GPUs
   if (!for_claims || config.dra.devices == config::DraDevices::kAll) return part;
@@ -256,7 +255,7 @@ inventory::Inventory part_of(const Config& config, const inventory::Inventory& i
   return part;
 }
 
-void note_listed_without_gpu(const Config& config, const inventory::Inventory& inventory, std::vector<LeftOut>& out) {
+void note_listed_without_gpu(const Config& config, const gpu::Inventory& inventory, std::vector<LeftOut>& out) {
   for (const auto& ref : config.dra.listed)
     if (std::ranges::none_of(inventory.gpus, [&](const auto& gpu) { return names_gpu(ref.text, gpu); }))
       out.push_back({"dra.devices " + in_quotes(ref.text), "it names no GPU that the node uses"});
@@ -264,8 +263,7 @@ void note_listed_without_gpu(const Config& config, const inventory::Inventory& i
 
 }  // namespace
 
-std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
-                                                    const inventory::Inventory& inventory) {
+std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config, const gpu::Inventory& inventory) {
   const bool claims = config.dra.devices != config::DraDevices::kNone;
   const auto of_claims = part_of(config, inventory, true);
   const auto of_plugin = part_of(config, inventory, false);

@@ -11,7 +11,6 @@
 
 namespace tranche::plan {
 
-std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config,
-                                                    const inventory::Inventory& inventory);
+std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config, const gpu::Inventory& inventory);
 
 }  // namespace tranche::plan

@@ -10,8 +10,8 @@ namespace make_plan_test {
 
 using config::Config;
 using config::SharingStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
+using gpu::Gpu;
+using gpu::Inventory;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;

@@ -18,13 +18,13 @@ using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
 // GPU 0 whole; GPU 1 partitioned into a 1g and a 3g device.
-inventory::Inventory two_gpus() {
+gpu::Inventory two_gpus() {
   auto inventory = make::gpus(2, make::kA100);
   for (auto& gpu : inventory.gpus) {
     gpu.mig_capable = true;
     gpu.max_mig_devices = 7;
   }
-  inventory::Gpu& cut = inventory.gpus[1];
+  gpu::Gpu& cut = inventory.gpus[1];
   const auto add = [&](const char* uuid, const char* profile, std::uint32_t slices, std::uint64_t memory) {
     auto& mig = make::add_mig(cut, profile, slices);
     mig.uuid = uuid;

@@ -15,9 +15,9 @@ namespace tranche::plan {
 namespace {
 
 using config::SharingStrategy;
-using inventory::Gpu;
+using gpu::Gpu;
 
-constexpr inventory::ComputeCapability kHopper{9, 0};
+constexpr gpu::ComputeCapability kHopper{9, 0};
 
 // Resources that differ only in name: of one entry, or of entries with one pattern.
 using Family = std::vector<const PlannedResource*>;
@@ -41,8 +41,8 @@ std::string names_of(const Family& family) {
   return fmt::format("{} and {} {} like it", first, family.size() - 1, family.size() == 2 ? "other" : "others");
 }
 
-std::vector<Group> groups_of(const Family& family, const inventory::Inventory& inventory) {
-  using Kind = std::tuple<std::string, bool, std::uint64_t, std::uint32_t, inventory::ComputeCapability, std::uint32_t>;
+std::vector<Group> groups_of(const Family& family, const gpu::Inventory& inventory) {
+  using Kind = std::tuple<std::string, bool, std::uint64_t, std::uint32_t, gpu::ComputeCapability, std::uint32_t>;
   std::map<Kind, std::size_t> seen;
   std::vector<Group> groups;
   for (const PlannedResource* resource : family) {
@@ -63,7 +63,7 @@ std::vector<Group> groups_of(const Family& family, const inventory::Inventory& i
 
 class Notes {
  public:
-  Notes(const config::Config& config, const inventory::Inventory& inventory, std::vector<std::string>& out)
+  Notes(const config::Config& config, const gpu::Inventory& inventory, std::vector<std::string>& out)
       : config_(config), inventory_(inventory), out_(out) {}
 
   void of(const Group& group) {
@@ -174,7 +174,7 @@ class Notes {
   }
 
   const config::Config& config_;
-  const inventory::Inventory& inventory_;
+  const gpu::Inventory& inventory_;
   std::vector<std::string>& out_;
   const Group* group_ = nullptr;
   std::string where_;
@@ -210,7 +210,7 @@ void note_policies(const config::Config& config, const Family& family, std::vect
 }
 
 // Properties that the figures of one slot do not show.
-void note_spans(const inventory::Inventory& inventory, const Plan& plan, std::vector<std::string>& out) {
+void note_spans(const gpu::Inventory& inventory, const Plan& plan, std::vector<std::string>& out) {
   for (const PlannedPool& pool : plan.pools) {
     if (pool.devices.size() < 2) continue;
     std::vector<std::uint32_t> indices;
@@ -246,7 +246,7 @@ void note_tenants(const Family& family, std::vector<std::string>& out) {
                   "is for whole GPUs");
 }
 
-void note_whole_gpus_with_mig(const inventory::Inventory& inventory, const PlannedResource& resource,
+void note_whole_gpus_with_mig(const gpu::Inventory& inventory, const PlannedResource& resource,
                               std::vector<std::string>& out) {
   std::vector<std::uint32_t> indices;
   for (const PlannedDevice& device : resource.devices) {
@@ -260,11 +260,10 @@ void note_whole_gpus_with_mig(const inventory::Inventory& inventory, const Plann
       "MIG device, if it has any");
 }
 
-void note_prohibited(const inventory::Inventory& inventory, const PlannedResource& resource,
-                     std::vector<std::string>& out) {
+void note_prohibited(const gpu::Inventory& inventory, const PlannedResource& resource, std::vector<std::string>& out) {
   for (const PlannedDevice& device : resource.devices) {
     const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-    if (gpu != nullptr && gpu->compute_mode == inventory::ComputeMode::kProhibited && !device.is_mig)
+    if (gpu != nullptr && gpu->compute_mode == gpu::ComputeMode::kProhibited && !device.is_mig)
       out.push_back(name_of(*gpu) + " is in compute mode PROHIBITED: no CUDA program can start on it");
   }
 }
@@ -300,7 +299,7 @@ void note_larger_slots(const Taken& taken, std::vector<std::string>& notes) {
   }
 }
 
-void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan) {
+void add_notes(const config::Config& config, const gpu::Inventory& inventory, Plan& plan) {
   plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());
   std::vector<const PlannedResource*> noted;
   for (const PlannedResource& resource : plan.resources) {

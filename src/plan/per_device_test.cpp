@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 using make::uuid;
 
-inventory::Inventory gpus(std::uint32_t count, const char* model = "NVIDIA H200", std::uint64_t memory = 143771) {
+gpu::Inventory gpus(std::uint32_t count, const char* model = "NVIDIA H200", std::uint64_t memory = 143771) {
   return make::gpus(count, {model, mib(memory)});
 }
 
@@ -30,10 +30,10 @@ config::Config config_of(const std::string& text) {
   for (const auto& problem : parsed.problems) EXPECT_EQ(problem.severity, Severity::kWarning) << to_string(problem);
   return parsed.config;
 }
-Plan plan_of(const std::string& text, const inventory::Inventory& inventory) {
+Plan plan_of(const std::string& text, const gpu::Inventory& inventory) {
   return fixture::plan_of(config_of(text), inventory);
 }
-std::vector<std::string> problems_of(const std::string& text, const inventory::Inventory& inventory) {
+std::vector<std::string> problems_of(const std::string& text, const gpu::Inventory& inventory) {
   return fixture::problems_of(config_of(text), inventory);
 }
 

@@ -5,22 +5,21 @@
 namespace tranche::plan {
 namespace {
 
-using inventory::Platform;
+using gpu::Platform;
 
 Platform made_for(const PlannedDevice& device) {
   if (device.uuid == kWslDevice) return Platform::kWsl;
   return device.uuid == kTegraDevice ? Platform::kTegra : Platform::kNvml;
 }
 
-std::string why_stale(const PlannedDevice& device, const inventory::Inventory& inventory,
-                      config::MigStrategy strategy) {
+std::string why_stale(const PlannedDevice& device, const gpu::Inventory& inventory, config::MigStrategy strategy) {
   if (made_for(device) != inventory.platform)
     return "the node's platform is " + std::string(to_string(inventory.platform)) + " now";
   if (inventory.platform != Platform::kNvml) return {};
-  const inventory::Gpu* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
+  const gpu::Gpu* gpu = gpu::find_gpu(inventory, device.gpu_uuid);
   if (gpu == nullptr) return "its GPU is not on this node any more";
   if (device.is_mig)
-    return std::ranges::find(gpu->mig_devices, device.uuid, &inventory::MigDevice::uuid) != gpu->mig_devices.end()
+    return std::ranges::find(gpu->mig_devices, device.uuid, &gpu::MigDevice::uuid) != gpu->mig_devices.end()
                ? ""
                : "this MIG device does not exist any more";
   if (gpu->mig_enabled && strategy != config::MigStrategy::kNone) return "MIG was turned on for this GPU";
@@ -39,7 +38,7 @@ const PlannedPool* find_pool(const Plan& plan, std::string_view id) {
   return found != plan.pools.end() && found->id == id ? &*found : nullptr;
 }
 
-std::map<std::string, std::string> stale_devices(const Plan& plan, const inventory::Inventory& inventory,
+std::map<std::string, std::string> stale_devices(const Plan& plan, const gpu::Inventory& inventory,
                                                  config::MigStrategy strategy) {
   std::map<std::string, std::string> stale;
   for (const PlannedResource& resource : plan.resources) {

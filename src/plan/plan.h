@@ -52,7 +52,7 @@ struct PlannedDevice {
   SharePolicy policy;
   Bytes memory;  // of the whole device
   std::uint32_t sm_count = 0;
-  inventory::ComputeCapability compute_capability;
+  gpu::ComputeCapability compute_capability;
   std::string driver_version;  // the trusted SM counts depend on it
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
@@ -116,7 +116,7 @@ const PlannedPool* find_pool(const Plan& plan, std::string_view id);
 
 // UUIDs of planned devices that are no longer in the inventory, or have changed their kind, with the reason: if no plan
 // is possible for the newest inventory, the previous plan stays. Empty for a plan that was made from this inventory.
-std::map<std::string, std::string> stale_devices(const Plan& plan, const inventory::Inventory& inventory,
+std::map<std::string, std::string> stale_devices(const Plan& plan, const gpu::Inventory& inventory,
                                                  config::MigStrategy strategy);
 
 }  // namespace tranche::plan

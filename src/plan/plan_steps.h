@@ -48,21 +48,20 @@ Problem entry_problem(const config::Config& config, const config::SharedResource
 // of two hardware queues per client: a tenant that raises CUDA_DEVICE_MAX_CONNECTIONS lowers the number for all
 // tenants.
 
-std::uint32_t driver_client_capacity(inventory::ComputeCapability capability, int cuda_driver_version);
+std::uint32_t driver_client_capacity(gpu::ComputeCapability capability, int cuda_driver_version);
 // `slices` of the GPU's `all_slices`; at least 1.
 std::uint32_t mig_client_capacity(std::uint32_t whole, std::uint32_t slices, std::uint32_t all_slices);
 
 // The driver's known limit on this device.
-std::uint32_t known_client_capacity(const inventory::Inventory& inventory, const inventory::Gpu& gpu,
-                                    const PlannedDevice& device);
+std::uint32_t known_client_capacity(const gpu::Inventory& inventory, const gpu::Gpu& gpu, const PlannedDevice& device);
 // The same, or sharing.mps.maxClients if set.
-std::uint32_t client_capacity_of(const config::Config& config, const inventory::Inventory& inventory,
-                                 const inventory::Gpu& gpu, const PlannedDevice& device);
+std::uint32_t client_capacity_of(const config::Config& config, const gpu::Inventory& inventory, const gpu::Gpu& gpu,
+                                 const PlannedDevice& device);
 
 // A Problem for the first device on which the slots of an entry need more clients than the server accepts. If a
 // container may hold several slots, slots are units: up to kMostUnits per device, and running clients are counted
 // instead.
-void check_client_capacity(const config::Config& config, const inventory::Inventory& inventory, const Taken& taken,
+void check_client_capacity(const config::Config& config, const gpu::Inventory& inventory, const Taken& taken,
                            std::vector<Problem>& problems);
 
 // Pools: one per device that MPS serves (a GPU, or a MIG device), or per entry whose containers may hold slots of
@@ -85,8 +84,7 @@ using Drafts = std::vector<Draft>;
 
 // Pools for the devices that MPS serves, by id; sets the pool id of its devices. The GPUs of an entry with
 // SplitPolicy::kSpan are one pool, and so are those of entries with the same name pattern, and those for claims.
-std::vector<PlannedPool> make_pools(const config::Config& config, const inventory::Inventory& inventory,
-                                    Drafts& drafts);
+std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inventory& inventory, Drafts& drafts);
 
 // Notes: sentences on the effective shares: roundings, hazards, settings without effect. Equal GPUs have one sentence
 // in common.
@@ -95,6 +93,6 @@ std::vector<PlannedPool> make_pools(const config::Config& config, const inventor
 // requested.
 void note_larger_slots(const Taken& taken, std::vector<std::string>& notes);
 
-void add_notes(const config::Config& config, const inventory::Inventory& inventory, Plan& plan);
+void add_notes(const config::Config& config, const gpu::Inventory& inventory, Plan& plan);
 
 }  // namespace tranche::plan

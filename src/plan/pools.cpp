@@ -28,9 +28,9 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-PlannedPool make_pool(const config::Config& config, const inventory::Inventory& inventory,
-                      const PlannedResource& resource, const PlannedDevice& device) {
-  const inventory::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
+PlannedPool make_pool(const config::Config& config, const gpu::Inventory& inventory, const PlannedResource& resource,
+                      const PlannedDevice& device) {
+  const gpu::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
   // If a container may hold several slots, the daemon's setting cannot be one slot's limit: it is the maximum of all
   // clients of the device, and the grant's own limit is in the client's environment.
   const std::uint32_t held = resource.one_slot_per_request ? 1 : device.slots;
@@ -107,8 +107,7 @@ PlannedPool joined(std::vector<Served>& members) {
 
 }  // namespace
 
-std::vector<PlannedPool> make_pools(const config::Config& config, const inventory::Inventory& inventory,
-                                    Drafts& drafts) {
+std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inventory& inventory, Drafts& drafts) {
   std::vector<Served> alone;
   std::map<std::string, std::vector<Served>> joints;
   for (Draft& draft : drafts) {

@@ -11,7 +11,7 @@
 namespace tranche::plan {
 namespace {
 
-using inventory::Gpu;
+using gpu::Gpu;
 
 // UUIDs are written with and without dashes, in braces, or as a URN: returns the plain form.
 std::string plain_uuid(std::string_view text) {
@@ -38,7 +38,7 @@ bool same_index(std::string_view reference, std::uint32_t index) {
 bool names_instances(std::string_view reference, const Candidate& candidate) {
   const auto pieces = split(reference.substr(4), '/');
   const auto& devices = candidate.gpu->mig_devices;
-  const auto mig = std::ranges::find(devices, candidate.device.uuid, &inventory::MigDevice::uuid);
+  const auto mig = std::ranges::find(devices, candidate.device.uuid, &gpu::MigDevice::uuid);
   return pieces.size() == 3 && mig != devices.end() && same_uuid(pieces[0], candidate.device.gpu_uuid) &&
          same_index(pieces[1], mig->gpu_instance) && same_index(pieces[2], mig->compute_instance);
 }
@@ -84,9 +84,9 @@ bool names_device(std::string_view reference, const Candidate& candidate) {
       [](std::string_view piece) { return parse_unsigned(piece); });
 }
 
-inventory::Inventory keep_gpus(const config::DeviceFilter& filter, const inventory::Inventory& inventory) {
+gpu::Inventory keep_gpus(const config::DeviceFilter& filter, const gpu::Inventory& inventory) {
   if (filter.include.empty() && filter.exclude.empty()) return inventory;
-  inventory::Inventory kept = inventory;
+  gpu::Inventory kept = inventory;
   kept.gpus.clear();
   for (const Gpu& gpu : inventory.gpus) {
     if (std::string why = why_out(filter, gpu); !why.empty()) {
@@ -95,7 +95,7 @@ inventory::Inventory keep_gpus(const config::DeviceFilter& filter, const invento
     }
     kept.gpus.push_back(gpu);
   }
-  kept.links = inventory::links_among(kept.gpus, {&inventory});
+  kept.links = gpu::links_among(kept.gpus, {&inventory});
   return kept;
 }
 

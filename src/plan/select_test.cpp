@@ -10,10 +10,10 @@ namespace select_test {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-inventory::Inventory four() {
-  inventory::Inventory inventory;
+gpu::Inventory four() {
+  gpu::Inventory inventory;
   for (std::uint32_t i = 0; i < 4; ++i) {
-    inventory::Gpu gpu;
+    gpu::Gpu gpu;
     gpu.uuid = "GPU-0000000" + std::to_string(i) + "-AAAA-bbbb-cccc-dddddddddddd";
     gpu.index = gpu.minor = i;
     gpu.name = i < 2 ? "NVIDIA H200" : "NVIDIA A100-SXM4-40GB";
@@ -74,7 +74,7 @@ TEST(Select, ThePlanSaysWhoIsOutAndWhy) {
 TEST(Select, ReferencesOfEntriesNameDevices) {
   auto inventory = four();
   auto& gpu = inventory.gpus[2];
-  inventory::MigDevice mig;
+  gpu::MigDevice mig;
   mig.uuid = "MIG-12345678-aaaa-bbbb-cccc-dddddddddddd";
   mig.gpu_instance = 5;
   mig.compute_instance = 0;

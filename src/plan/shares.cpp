@@ -150,7 +150,7 @@ bool driver_within(std::string_view driver, std::string_view from, std::string_v
   return before.empty() || numbers_of(driver) < numbers_of(before);
 }
 
-std::vector<SmSpan> trusted_sm_counts(inventory::ComputeCapability capability, std::uint32_t sm_count,
+std::vector<SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count,
                                       std::string_view driver) {
   for (const SmCounts& row : kSmCounts) {
     if (row.capability != capability || row.sm_count != sm_count) continue;

@@ -50,7 +50,7 @@ struct SmSpan {
 // data/sm-counts.yaml compiled in (sm_counts_test compares the two; the file has the evidence). The first matching row
 // applies; for a GPU that is not listed, no count is known to be wrong.
 struct SmCounts {
-  inventory::ComputeCapability capability;
+  gpu::ComputeCapability capability;
   std::uint32_t sm_count = 0;
   std::string_view driver_from;    // "" = any
   std::string_view driver_before;  // "" = any
@@ -61,7 +61,7 @@ inline constexpr std::array kSmCounts{
 };
 // The table for a GPU, or empty if no count is known to be wrong (then all counts are trusted). An unknown driver ("")
 // matches every row of its GPU.
-std::vector<SmSpan> trusted_sm_counts(inventory::ComputeCapability capability, std::uint32_t sm_count,
+std::vector<SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count,
                                       std::string_view driver = {});
 // Whether a driver version ("580.159.04") is in [from, before), number by number; "" = no bound.
 bool driver_within(std::string_view driver, std::string_view from, std::string_view before);

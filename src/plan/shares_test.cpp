@@ -6,7 +6,7 @@ namespace tranche::plan {
 namespace shares_test {
 
 using config::SmRounding;
-constexpr inventory::ComputeCapability kHopper{9, 0};
+constexpr gpu::ComputeCapability kHopper{9, 0};
 constexpr Bytes kH200{150754820096};
 
 ShareLimits share_of_h200(std::uint32_t held, std::uint32_t slots, SmRounding rounding) {

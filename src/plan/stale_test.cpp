@@ -8,7 +8,7 @@ namespace tranche::plan {
 namespace stale_test {
 
 using config::MigStrategy;
-using inventory::Platform;
+using gpu::Platform;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -21,7 +21,7 @@ struct Stale : ::testing::Test {
       inventory.gpus[i].uuid = "GPU-" + std::to_string(i);
       inventory.gpus[i].index = i;
     }
-    inventory::MigDevice mig;
+    gpu::MigDevice mig;
     mig.uuid = "MIG-0";
     mig.profile = "1g.18gb";
     inventory.gpus[0].mig_enabled = true;
@@ -32,7 +32,7 @@ struct Stale : ::testing::Test {
   std::map<std::string, std::string> stale() const { return stale_devices(plan, inventory, config.flags.mig_strategy); }
 
   config::Config config;
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   Plan plan;
 };
 

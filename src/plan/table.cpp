@@ -37,8 +37,8 @@ namespace {
 
 using Row = TerminalText::Row;
 
-void write_gpus(const inventory::Inventory& inventory, TerminalText& out) {
-  const bool ordinary = inventory.platform == inventory::Platform::kNvml;
+void write_gpus(const gpu::Inventory& inventory, TerminalText& out) {
+  const bool ordinary = inventory.platform == gpu::Platform::kNvml;
   out.heading(fmt::format("{}, driver {}{}", count_text(inventory.gpus.size(), "GPU"),
                           inventory.driver_version.empty() ? "unknown" : inventory.driver_version,
                           ordinary ? "" : fmt::format(", platform {}", to_string(inventory.platform))));
@@ -131,7 +131,7 @@ void write_pools(const Plan& plan, TerminalText& out) {
 
 }  // namespace
 
-std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
+std::string render_table(const Plan& plan, const gpu::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options) {
   TerminalText out(options.colour, options.width);
   if (!plan.left_out.empty()) out.heading("Left out");

@@ -16,7 +16,7 @@ struct TableOptions {
 };
 
 // `labels` are those that label/ would set; if empty, the section is omitted.
-std::string render_table(const Plan& plan, const inventory::Inventory& inventory,
+std::string render_table(const Plan& plan, const gpu::Inventory& inventory,
                          const std::map<std::string, std::string>& labels, const TableOptions& options);
 
 std::string mib_text(Bytes bytes);                   // "71885 MiB", "not limited"

@@ -53,7 +53,7 @@ void note_several_pools(PodOutcome& outcome) {
 
 class Node {
  public:
-  Node(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config)
+  Node(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Config& config)
       : for_claims_(!plan.for_claims.empty()) {
     for (const auto& resource : plan.resources)
       if (!resource.devices.empty()) ledgers_.try_emplace(resource.name, plan, resource, inventory, config);
@@ -116,7 +116,7 @@ class Node {
   struct Served {
     std::map<std::string, ResourceLedger::Slots> reusable;
     std::map<std::string, ResourceLedger::Slots> taken;
-    std::vector<std::pair<ResourceLedger*, allocate::Grant>> running;
+    std::vector<std::pair<ResourceLedger*, grants::Grant>> running;
   };
 
   void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
@@ -245,7 +245,7 @@ std::uint64_t Simulation::count(Fate fate) const {
   return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodOutcome::fate));
 }
 
-Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Config& config,
                 const std::vector<PodAsk>& pods, std::string_view node_name) {
   Node node(plan, inventory, config);
   Simulation simulation;
@@ -264,7 +264,7 @@ Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, c
   return simulation;
 }
 
-std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
+std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const gpu::Inventory& inventory,
                                       const config::Config& config, const std::vector<PodAsk>& pods) {
   std::vector<Simulation> all;
   std::vector<PodAsk> rest = pods;

@@ -105,13 +105,13 @@ struct Simulation {
 };
 
 // `node_name`: pods that are bound to another node are left out; "" = none are.
-Simulation land(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Config& config,
+Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Config& config,
                 const std::vector<PodAsk>& pods, std::string_view node_name = {});
 
 // The same over several nodes that are equal and empty, one result for each. A pod goes to the first node whose free
 // slots are enough by number, which the scheduler counts; one that waits everywhere is in the last. The scheduler can
 // choose a different node, so this is the fewest nodes, not a prediction.
-std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const inventory::Inventory& inventory,
+std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const gpu::Inventory& inventory,
                                       const config::Config& config, const std::vector<PodAsk>& pods);
 std::string needed_text(const std::vector<Simulation>& nodes);  // "every pod lands on 1 of 2 nodes"
 

@@ -15,7 +15,7 @@ using Sizes = std::map<std::string, std::uint64_t>;
 
 constexpr const char* kGpu = "nvidia.com/gpu";
 
-inventory::Inventory node_of(std::uint32_t gpus) {
+gpu::Inventory node_of(std::uint32_t gpus) {
   auto inventory = make::gpus(gpus, {"NVIDIA A100", mib(40000), {8, 0}, 108});
   for (std::uint32_t a = 0; a < gpus; ++a)
     for (std::uint32_t b = a + 1; b < gpus; ++b) inventory.links.push_back({a, b, 50, 0});

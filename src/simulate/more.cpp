@@ -29,7 +29,7 @@ class HeldNode {
 
   plan::Plan plan_;
   config::Config config_;
-  inventory::Inventory inventory_;  // only for which GPUs are close to each other
+  gpu::Inventory inventory_;  // only for which GPUs are close to each other
   ResourceLedger ledger_;
 };
 

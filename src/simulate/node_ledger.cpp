@@ -10,11 +10,11 @@
 namespace tranche::simulate {
 
 ResourceLedger::ResourceLedger(const plan::Plan& plan, const plan::PlannedResource& resource,
-                               const inventory::Inventory& inventory, const config::Config& config)
+                               const gpu::Inventory& inventory, const config::Config& config)
     : resource_(resource),
       inventory_(inventory),
       policy_(config.flags.plugin.shared_devices_allocation_policy),
-      around_empty_(allocate::around(plan, resource)),
+      around_empty_(grants::around(plan, resource)),
       around_(around_empty_),
       taken_on_(resource.devices.size()) {
   settings_.flags = config.flags;
@@ -33,9 +33,8 @@ ResourceLedger::ResourceLedger(const plan::Plan& plan, const plan::PlannedResour
 
 // As kubelet's devicesToAllocate: reusable devices first (any of them: its sets have no order), then a preference for
 // the whole request, in which those must be included.
-Result<ResourceLedger::Served> ResourceLedger::serve_from(const std::vector<char>& taken,
-                                                          const allocate::Around& around, std::uint64_t count,
-                                                          const Slots& reusable) const {
+Result<ResourceLedger::Served> ResourceLedger::serve_from(const std::vector<char>& taken, const grants::Around& around,
+                                                          std::uint64_t count, const Slots& reusable) const {
   Served served;
   for (const std::size_t at : reusable)
     if (served.slots.size() < count) served.slots.insert(at);
@@ -49,8 +48,8 @@ Result<ResourceLedger::Served> ResourceLedger::serve_from(const std::vector<char
       return fail(Kind::kUnavailable,
                   fmt::format("{} of {} are asked for and {} are free", count, resource_.name, available.size()));
     const std::vector<std::string_view> required(ids.begin(), ids.end());
-    TRY(ids, allocate::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count), policy_,
-                              around));
+    TRY(ids,
+        grants::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count), policy_, around));
   }
   for (const auto& id : ids) served.slots.insert(position_.at(id));
   auto with_held = around;
@@ -59,7 +58,7 @@ Result<ResourceLedger::Served> ResourceLedger::serve_from(const std::vector<char
     if (taken[i] != 0 && !reusable.contains(i))
       if (const auto room = with_held.room.find(resource_.devices[device_of_[i]].uuid); room != with_held.room.end())
         room->second.held = room->second.held.value_or(0) + 1;
-  TRY(served.grant, allocate::allocate(resource_, {}, ids, settings_, with_held));
+  TRY(served.grant, grants::allocate(resource_, {}, ids, settings_, with_held));
   return served;
 }
 
@@ -89,7 +88,7 @@ void ResourceLedger::mark(const Slots& slots, bool taken) {
   }
 }
 
-void ResourceLedger::count_clients(const allocate::Grant& grant, int more) {
+void ResourceLedger::count_clients(const grants::Grant& grant, int more) {
   largest_.reset();
   for (const auto& device : grant.devices) around_.room[device.uuid].live += more;
 }

@@ -18,7 +18,7 @@ namespace tranche::simulate {
 
 class ResourceLedger {
  public:
-  ResourceLedger(const plan::Plan& plan, const plan::PlannedResource& resource, const inventory::Inventory& inventory,
+  ResourceLedger(const plan::Plan& plan, const plan::PlannedResource& resource, const gpu::Inventory& inventory,
                  const config::Config& config);
   ResourceLedger(const ResourceLedger&) = delete;  // position_ points into ids_
   ResourceLedger& operator=(const ResourceLedger&) = delete;
@@ -26,7 +26,7 @@ class ResourceLedger {
   using Slots = std::set<std::size_t>;  // positions in driver order
 
   struct Served {
-    allocate::Grant grant;
+    grants::Grant grant;
     Slots slots;
   };
   // One container's request: what its pod's init containers left is used first (`reusable`), then what is preferred of
@@ -37,8 +37,8 @@ class ResourceLedger {
   void take(const Slots& slots) { mark(slots, true); }
   void release(const Slots& slots) { mark(slots, false); }
   // A container that runs is a client, or several, of the MPS server of each of its devices.
-  void enter(const allocate::Grant& grant) { count_clients(grant, 1); }
-  void leave(const allocate::Grant& grant) { count_clients(grant, -1); }
+  void enter(const grants::Grant& grant) { count_clients(grant, 1); }
+  void leave(const grants::Grant& grant) { count_clients(grant, -1); }
 
   // The largest request of one container that would be served now; and whether one of this size would be by an empty
   // node.
@@ -55,16 +55,16 @@ class ResourceLedger {
 
  private:
   void mark(const Slots& slots, bool taken);
-  void count_clients(const allocate::Grant& grant, int more);
-  Result<Served> serve_from(const std::vector<char>& taken, const allocate::Around& around, std::uint64_t count,
+  void count_clients(const grants::Grant& grant, int more);
+  Result<Served> serve_from(const std::vector<char>& taken, const grants::Around& around, std::uint64_t count,
                             const Slots& reusable) const;
 
   const plan::PlannedResource& resource_;
-  const inventory::Inventory& inventory_;
+  const gpu::Inventory& inventory_;
   config::AllocationPolicy policy_;
-  allocate::Settings settings_;
-  const allocate::Around around_empty_;
-  allocate::Around around_;
+  grants::Settings settings_;
+  const grants::Around around_empty_;
+  grants::Around around_;
   std::vector<std::string> ids_;        // in driver order, then by ordinal
   std::vector<std::size_t> device_of_;  // of each id
   std::map<std::string_view, std::size_t> position_;

@@ -40,7 +40,7 @@ TEST_F(Allocation, TheGrantReachesTheContainerWhole) {
 
   PlanAnswers answers;  // what the plan gives for these ids, asked without a socket
   answers.set(plan_, {});
-  ASSERT_VALUE(const allocate::Grant expected, answers.allocate(kShared, ids));
+  ASSERT_VALUE(const grants::Grant expected, answers.allocate(kShared, ids));
   EXPECT_EQ(grant.envs, expected.envs);
   EXPECT_EQ(grant.annotations, expected.annotations);
   ASSERT_EQ(grant.mounts.size(), expected.mounts.size());
@@ -220,8 +220,8 @@ TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
     }));
   }
   for (int i = 0; i < 40; ++i) {
-    node_.publish(plan_, i % 2 == 0 ? advertise::Faults{.devices = {{gpu_uuid(1), "flicker"}}, .pools = {}}
-                                    : advertise::Faults{});
+    node_.publish(plan_,
+                  i % 2 == 0 ? plan::Faults{.devices = {{gpu_uuid(1), "flicker"}}, .pools = {}} : plan::Faults{});
   }
   for (auto& caller : callers) EXPECT_EQ(caller.get(), kCalls);
   ASSERT_OK(

@@ -53,7 +53,7 @@ plan::Plan plan_of(std::vector<plan::PlannedResource> resources) {
   return plan;
 }
 
-void PlanAnswers::set(plan::Plan plan, advertise::Faults faults) {
+void PlanAnswers::set(plan::Plan plan, plan::Faults faults) {
   auto next = std::make_shared<const Snapshot>(Snapshot{std::move(plan), std::move(faults)});
   const std::lock_guard lock(mutex_);
   snapshot_ = std::move(next);
@@ -64,14 +64,14 @@ std::shared_ptr<const PlanAnswers::Snapshot> PlanAnswers::snapshot() const {
   return snapshot_;
 }
 
-Result<allocate::Grant> PlanAnswers::allocate(const std::string& resource, std::span<const std::string> ids) {
+Result<grants::Grant> PlanAnswers::allocate(const std::string& resource, std::span<const std::string> ids) {
   const auto now = snapshot();
   const plan::PlannedResource* planned = plan::find_resource(now->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, "no such resource", resource);
-  allocate::Settings settings;
+  grants::Settings settings;
   settings.control_nodes = {"/dev/nvidiactl"};
   settings.flags.plugin.pass_device_specs = true;
-  return allocate::allocate(*planned, now->faults, ids, settings);
+  return grants::allocate(*planned, now->faults, ids, settings);
 }
 
 Result<std::vector<std::string>> PlanAnswers::prefer(const std::string& resource,
@@ -81,7 +81,7 @@ Result<std::vector<std::string>> PlanAnswers::prefer(const std::string& resource
   const auto now = snapshot();
   const plan::PlannedResource* planned = plan::find_resource(now->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, "no such resource", resource);
-  return allocate::prefer(*planned, {}, available, must_include, size, config::AllocationPolicy::kPacked);
+  return grants::prefer(*planned, {}, available, must_include, size, config::AllocationPolicy::kPacked);
 }
 
 kubelet::PluginHostSettings quick_settings(const std::string& plugin_dir) {
@@ -132,9 +132,9 @@ void NodeUnderTest::on_loop(std::function<void()> turn) const {
   CHECK_THAT(done.get_future().wait_for(kSoon) == std::future_status::ready, "the loop turns");
 }
 
-void NodeUnderTest::publish(const plan::Plan& plan, const advertise::Faults& faults) {
+void NodeUnderTest::publish(const plan::Plan& plan, const plan::Faults& faults) {
   answers_.set(plan, faults);
-  on_loop([&] { host_->publish(advertise::advertise(plan, faults)); });
+  on_loop([&] { host_->publish(plan::advertise(plan, faults)); });
 }
 
 std::vector<kubelet::PluginState> NodeUnderTest::states() const {

@@ -32,15 +32,15 @@ plan::Plan plan_of(std::vector<plan::PlannedResource> resources);
 // What the agent does with a snapshot, in small: a pure function of plan and faults, swapped as a whole.
 class PlanAnswers final : public kubelet::Answers {
  public:
-  void set(plan::Plan plan, advertise::Faults faults);
-  Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
+  void set(plan::Plan plan, plan::Faults faults);
+  Result<grants::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
   Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string_view> available,
                                           std::span<const std::string_view> must_include, std::uint32_t size) override;
 
  private:
   struct Snapshot {
     plan::Plan plan;
-    advertise::Faults faults;
+    plan::Faults faults;
   };
   std::shared_ptr<const Snapshot> snapshot() const;
   mutable std::mutex mutex_;
@@ -57,7 +57,7 @@ class NodeUnderTest {
   NodeUnderTest(const NodeUnderTest&) = delete;
   NodeUnderTest& operator=(const NodeUnderTest&) = delete;
 
-  void publish(const plan::Plan& plan, const advertise::Faults& faults = {});
+  void publish(const plan::Plan& plan, const plan::Faults& faults = {});
   std::vector<kubelet::PluginState> states() const;  // as of the last on_change
   // Until some state of `resource` satisfies the predicate; fails with what it was last.
   [[nodiscard]] Result<kubelet::PluginState> wait_for_state(const std::string& resource,

@@ -15,7 +15,7 @@ using sim::StreamMessage;
 constexpr int kGpus = 2;
 constexpr int kSlots = 4;
 
-advertise::Faults fault_on(int gpu) {
+plan::Faults fault_on(int gpu) {
   return {.devices = {{gpu_uuid(gpu), "Xid 79"}}, .pools = {}};
 }
 
@@ -76,7 +76,7 @@ TEST_F(Streams, TwoStreamsBothSeeEveryState) {
   ASSERT_NO_FATAL_FAILURE(both_see(2 * kSlots));
   node_.publish(plan_, fault_on(0));
   ASSERT_NO_FATAL_FAILURE(both_see(kSlots));
-  advertise::Faults both = fault_on(0);
+  plan::Faults both = fault_on(0);
   both.devices.merge(fault_on(1).devices);
   node_.publish(plan_, both);
   ASSERT_NO_FATAL_FAILURE(both_see(0));
@@ -127,7 +127,7 @@ class SlowReader : public Streams {
   static constexpr int kManySlots = 50;
 
   void publish_many(int faulty) {
-    advertise::Faults faults;
+    plan::Faults faults;
     for (int gpu = 0; gpu < faulty; ++gpu) faults.devices[gpu_uuid(gpu)] = "Xid 79";
     node_.publish(large_, faults);
   }

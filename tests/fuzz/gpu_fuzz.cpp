@@ -24,7 +24,7 @@ using namespace tranche;
 
 // Any text is read without harm; an inventory that is accepted is written and read back to itself.
 FUZZ(inventory_json) {
-  using namespace tranche::inventory;
+  using namespace tranche::gpu;
   const auto inventory = parse_inventory(text, "fuzz");
   if (!inventory) {
     if (inventory.error().what.empty()) std::abort();
@@ -37,7 +37,7 @@ FUZZ(inventory_json) {
 // Any text as the driver's table of MIG capability nodes: every number found is one that a device node can have, and
 // every line was either taken or counted.
 FUZZ(mig_minors) {
-  const auto table = tranche::inventory::parse_mig_minors(text);
+  const auto table = tranche::gpu::parse_mig_minors(text);
   for (const auto& [key, minor] : table.gpu_instances) {
     const auto [gpu, gi] = key;
     if (minor > 0xfffff || table.of(gpu, gi) != minor) std::abort();
@@ -61,9 +61,9 @@ FUZZ(nvml_memory) {
   if (stride != 16 && stride != 24 && stride != 32) std::abort();
   if (entries_of(buffer, count, stride).size() * stride > buffer.size()) std::abort();
 
-  const std::string address = tranche::inventory::sysfs_address(text);
+  const std::string address = tranche::gpu::sysfs_address(text);
   if (address.find('/') != std::string::npos || address.find("..") != std::string::npos) std::abort();
-  if (!address.empty() && tranche::inventory::sysfs_address(address) != address) std::abort();
+  if (!address.empty() && tranche::gpu::sysfs_address(address) != address) std::abort();
 
   std::uint64_t numbers[2] = {};
   for (std::size_t i = 0; i < text.size() && i < 16; ++i) numbers[i / 8] = numbers[i / 8] << 8 | byte(i);
@@ -73,7 +73,7 @@ FUZZ(nvml_memory) {
 // Any two values (separated by the first line end) are read without harm; what is understood is written as the same
 // choice, every token that is not has its warning, and enabling always beats disabling.
 FUZZ(dp_healthchecks) {
-  using namespace tranche::health;
+  using namespace tranche::gpu;
   const std::size_t cut = text.find('\n');
   const std::string_view disable = text.substr(0, cut);
   const std::string_view enable = cut == std::string_view::npos ? "" : text.substr(cut + 1);
@@ -171,14 +171,14 @@ FUZZ(node_labels) {
 // ids, regions of a function): labels are always legal.
 FUZZ(node_label_texts) {
   const std::string all(text);
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   inventory.driver_version = all;
-  inventory::Gpu gpu;
+  gpu::Gpu gpu;
   gpu.uuid = "GPU-1";
   gpu.name = all;
   gpu.fabric_clique = all;
   gpu.mig_enabled = true;
-  inventory::MigDevice mig;
+  gpu::MigDevice mig;
   mig.profile = all;
   gpu.mig_devices = {mig};
   inventory.gpus = {gpu};

@@ -56,27 +56,27 @@ FUZZ(verify_checks) {
   doctor::Report report{"this node", {}};
   const auto json = nlohmann::json::parse(all, nullptr, false);
   if (!json.is_discarded()) {
-    verify::check_agent(json, json, report.findings);
-    verify::check_node(json, report.findings);
-    verify::check_pod(json, "", report.findings);
-    verify::check_node_against_agent(json, json, report.findings);
+    doctor::check_agent(json, json, report.findings);
+    doctor::check_node(json, report.findings);
+    doctor::check_pod(json, "", report.findings);
+    doctor::check_node_against_agent(json, json, report.findings);
     if (!json.is_object() && doctor::exit_status(report.findings) == 0) std::abort();
   }
   if (!json.is_discarded()) {
-    const auto plan = verify::plan_probe_pods(json);
-    for (const auto& pod : plan.pods) (void)verify::make_probe_pod(json, pod, {"n1", "p", "w", json});
-    (void)verify::view_pod(json);
+    const auto plan = doctor::plan_probe_pods(json);
+    for (const auto& pod : plan.pods) (void)doctor::make_probe_pod(json, pod, {"n1", "p", "w", json});
+    (void)doctor::view_pod(json);
   }
-  if (const auto checks = verify::checks_of_log(all))
+  if (const auto checks = doctor::checks_of_log(all))
     report.findings.insert(report.findings.end(), checks->begin(), checks->end());
-  verify::judge_neighbours({{.output = all}}, {"GPU-1"}, report.findings);
-  const verify::DeepGrant grant{"GPU-1", 1000, 12};
-  const verify::ProbeRun run{.output = all};
-  verify::judge_grant(grant, run, report.findings);
-  verify::judge_beyond("deep.memory.beyond", grant, "", run, report.findings);
-  verify::judge_second(grant, run, run, false, report.findings);
-  verify::judge_neighbour(grant, run, report.findings);
-  verify::judge_deaths(grant, {.deaths = 1, .neighbours = {run, run}}, report.findings);
+  doctor::judge_neighbours({{.output = all}}, {"GPU-1"}, report.findings);
+  const doctor::DeepGrant grant{"GPU-1", 1000, 12};
+  const doctor::ProbeRun run{.output = all};
+  doctor::judge_grant(grant, run, report.findings);
+  doctor::judge_beyond("deep.memory.beyond", grant, "", run, report.findings);
+  doctor::judge_second(grant, run, run, false, report.findings);
+  doctor::judge_neighbour(grant, run, report.findings);
+  doctor::judge_deaths(grant, {.deaths = 1, .neighbours = {run, run}}, report.findings);
   for (const auto& check : report.findings) (void)doctor::line_of(check, true);
   (void)doctor::to_json(report);
   (void)doctor::to_junit(report);

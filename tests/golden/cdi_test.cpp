@@ -20,17 +20,17 @@ Found at(const std::string& path) {
 }
 
 // At most two GPUs of a recorded node.
-inventory::Inventory recorded(const std::string& name) {
+gpu::Inventory recorded(const std::string& name) {
   const std::string path = "tests/golden/plan/inventories/" + name + ".json";
-  auto parsed = inventory::parse_inventory(golden::read(golden::source(path)), path);
+  auto parsed = gpu::parse_inventory(golden::read(golden::source(path)), path);
   EXPECT_TRUE(parsed) << to_string(parsed.error());
-  auto inventory = parsed.value_or(inventory::Inventory{});
+  auto inventory = parsed.value_or(gpu::Inventory{});
   if (inventory.gpus.size() > 2) inventory.gpus.resize(2);
   return inventory;
 }
 
 // A driver installed by NVIDIA's packages on Ubuntu, with everything that the inventory's GPUs need.
-DriverFiles usual_files(const inventory::Inventory& inventory) {
+DriverFiles usual_files(const gpu::Inventory& inventory) {
   const std::string folder = "/usr/lib/x86_64-linux-gnu";
   const std::string version = inventory.driver_version;
   DriverFiles files;
@@ -119,8 +119,8 @@ TEST(GoldenCdi, OfTwoA100InMigDevices) {
 }
 
 TEST(GoldenCdi, OfATegraSystem) {
-  inventory::Inventory inventory;
-  inventory.platform = inventory::Platform::kTegra;
+  gpu::Inventory inventory;
+  inventory.platform = gpu::Platform::kTegra;
   compare("tegra", cdi::make_specs(inventory, {}, tegra_files()));
 }
 

@@ -148,7 +148,7 @@ TEST(LabelsDocument, ListsEveryLabelOfOursAndNoOther) {
 
 TEST(HealthDocument, ListsEveryXidByItsClass) {
   std::map<std::string, std::vector<std::string>> spans;
-  for (const auto& rule : health::xid_rules())
+  for (const auto& rule : gpu::xid_rules())
     spans[std::string(to_string(rule.cls))].push_back(std::to_string(rule.from) +
                                                       (rule.to == rule.from ? "" : "\u2013" + std::to_string(rule.to)));
   std::map<std::string, std::string> expected, listed;
@@ -159,7 +159,7 @@ TEST(HealthDocument, ListsEveryXidByItsClass) {
 
 TEST(HealthDocument, ListsEveryCause) {
   std::set<std::string> causes;
-  for (const auto cause : health::kCauses) causes.insert(std::string(to_string(cause)));
+  for (const auto cause : gpu::kCauses) causes.insert(std::string(to_string(cause)));
   EXPECT_EQ(names_below("reference/health.md", "Causes"), causes);
 }
 

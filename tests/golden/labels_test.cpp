@@ -22,8 +22,8 @@ namespace {
 using config::Config;
 using config::MigStrategy;
 using config::SharingStrategy;
-using inventory::Gpu;
-using inventory::Inventory;
+using gpu::Gpu;
+using gpu::Inventory;
 using labels::Labels;
 
 struct Model {
@@ -262,7 +262,7 @@ class Rules {
     }
   }
   void devices_of(const std::string& resource, const std::string& profile, std::size_t count) const {
-    const inventory::MigDevice* first = nullptr;
+    const gpu::MigDevice* first = nullptr;
     for (const Gpu& gpu : node_.gpus)
       for (const auto& mig : gpu.mig_devices)
         if (mig.profile == profile && first == nullptr) first = &mig;

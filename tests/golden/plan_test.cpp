@@ -63,11 +63,11 @@ config::Resolved config_of(const Case& row) {
   return config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
 }
 
-inventory::Inventory inventory_of(const Case& row) {
+gpu::Inventory inventory_of(const Case& row) {
   const std::string text = golden::read(golden::source("tests/golden/plan/inventories/" + row.inventory + ".json"));
-  auto inventory = inventory::parse_inventory(text, row.inventory);
+  auto inventory = gpu::parse_inventory(text, row.inventory);
   EXPECT_TRUE(inventory) << to_string(inventory.error());
-  return inventory.value_or(inventory::Inventory{});
+  return inventory.value_or(gpu::Inventory{});
 }
 
 void add_problems(const std::vector<Problem>& problems, Json& into) {
@@ -75,7 +75,7 @@ void add_problems(const std::vector<Problem>& problems, Json& into) {
 }
 
 // Every GPU is behind a resource or left out with a reason, never forgotten.
-void expect_all_accounted_for(const plan::Plan& plan, const inventory::Inventory& inventory) {
+void expect_all_accounted_for(const plan::Plan& plan, const gpu::Inventory& inventory) {
   std::set<std::string> seen;
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices) seen.insert(device.gpu_uuid);
@@ -87,13 +87,13 @@ void expect_all_accounted_for(const plan::Plan& plan, const inventory::Inventory
   EXPECT_GE(plan.left_out.size(), inventory.unreadable.size());
 }
 
-labels::Labels labels_of(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan) {
+labels::Labels labels_of(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan) {
   labels::Inputs inputs;
   inputs.machine_type = "Example Node";
   return labels::labels_for(config, inventory, plan, inputs);
 }
 
-labels::Labels unconfigured(const inventory::Inventory& inventory) {
+labels::Labels unconfigured(const gpu::Inventory& inventory) {
   return labels_of({}, inventory, plan::make_plan({}, inventory).value_or(plan::Plan{}));
 }
 
@@ -101,8 +101,8 @@ class GoldenPlan : public testing::TestWithParam<Case> {};
 
 TEST_P(GoldenPlan, IsAsExpected) {
   const config::Resolved resolved = config_of(GetParam());
-  const inventory::Inventory whole = inventory_of(GetParam());
-  const inventory::Inventory inventory = plan::keep_gpus(resolved.config.devices, whole);
+  const gpu::Inventory whole = inventory_of(GetParam());
+  const gpu::Inventory inventory = plan::keep_gpus(resolved.config.devices, whole);
   Json actual{{"problems", Json::array()}};
   add_problems(resolved.problems, actual);
   plan::Plan plan;
@@ -136,7 +136,7 @@ class GoldenTable : public testing::TestWithParam<Case> {};
 TEST_P(GoldenTable, ShowsANode) {
   const Case& row = GetParam();
   const config::Resolved resolved = config_of(row);
-  const inventory::Inventory inventory = inventory_of(row);
+  const gpu::Inventory inventory = inventory_of(row);
   const auto plan = plan::make_plan(resolved.config, inventory);
   ASSERT_TRUE(plan);
   const labels::Labels labels{{"nvidia.com/gpu.count", "4"}, {"tranche.io/gpu.slot.sms", "30"}};
@@ -158,8 +158,8 @@ TEST(GoldenPlanInputs, AreAllUsedAndReadBack) {
   for (const Case& row : kCases) {
     configs.insert(row.config);
     inventories.insert(row.inventory);
-    const inventory::Inventory inventory = inventory_of(row);
-    EXPECT_EQ(inventory::parse_inventory(to_json(inventory).dump(), "again"), inventory) << row.inventory;
+    const gpu::Inventory inventory = inventory_of(row);
+    EXPECT_EQ(gpu::parse_inventory(to_json(inventory).dump(), "again"), inventory) << row.inventory;
   }
   for (const auto& file : std::filesystem::directory_iterator(golden::source("tests/golden/plan/configs")))
     EXPECT_TRUE(configs.contains(file.path().stem().string())) << file.path();

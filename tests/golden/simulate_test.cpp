@@ -45,7 +45,7 @@ struct Side {
   labels::Labels labels;
 };
 
-Side side_of(const std::string& name, const inventory::Inventory& inventory) {
+Side side_of(const std::string& name, const gpu::Inventory& inventory) {
   const auto parsed = config::parse(golden::read(file("configs/" + name + ".yaml")), name);
   auto resolved = config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
   for (const auto& problem : resolved.problems) ADD_FAILURE() << to_string(problem);
@@ -56,9 +56,9 @@ Side side_of(const std::string& name, const inventory::Inventory& inventory) {
   return side;
 }
 
-inventory::Inventory inventory_of(const std::string& name) {
+gpu::Inventory inventory_of(const std::string& name) {
   const auto text = golden::read(golden::source("tests/golden/plan/inventories/" + name + ".json"));
-  return inventory::parse_inventory(text, name).value_or(inventory::Inventory{});
+  return gpu::parse_inventory(text, name).value_or(gpu::Inventory{});
 }
 
 simulate::PodsRead pods_of(const std::string& name) {

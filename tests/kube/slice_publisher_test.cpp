@@ -30,8 +30,8 @@ class Slices : public KubeBed {
   static node::SliceWish wish(const char* model, bool faulty = false, const std::string& driver = "gpu.tranche.io") {
     config::Config config;
     config.dra.devices = config::DraDevices::kAll;
-    const auto inventory = *inventory::inventory_of_model(model);
-    std::map<std::string, health::Unhealthy> faults;
+    const auto inventory = *gpu::inventory_of_model(model);
+    std::map<std::string, gpu::Unhealthy> faults;
     if (faulty) faults[inventory.gpus[0].uuid] = {};
     return {driver, dra::devices_of(config, inventory, faults)};
   }

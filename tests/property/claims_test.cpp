@@ -130,7 +130,7 @@ void write_specs(Node& node) {
   node.specs.clear();
   for (auto [uid, claim] : node.prepared) {
     claim.driver = node.offered.driver;
-    std::vector<allocate::Grant> grants(claim.parts.size());
+    std::vector<grants::Grant> grants(claim.parts.size());
     for (auto& grant : grants) grant.envs["NVIDIA_VISIBLE_DEVICES"] = "GPU-x";
     node.specs[dra::claim_spec_file(claim.driver, uid)] = cdi::render(dra::claim_spec(claim.driver, claim, grants));
   }

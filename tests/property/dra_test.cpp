@@ -24,10 +24,10 @@ std::vector<dra::Device> any_devices(Random& random) {
   config.dra.devices = config::DraDevices::kAll;
   auto inventory = any_inventory(random, 30);
   const auto partitionable = any_partitions(random, config, inventory);
-  std::map<std::string, health::Unhealthy> faults;
+  std::map<std::string, gpu::Unhealthy> faults;
   for (const auto& gpu : inventory.gpus)
     if (random.chance(20))
-      faults[gpu.uuid] = {random.one_of(std::vector(health::kCauses.begin(), health::kCauses.end())), "why"};
+      faults[gpu.uuid] = {random.one_of(std::vector(gpu::kCauses.begin(), gpu::kCauses.end())), "why"};
   return dra::devices_of(config, inventory, faults, partitionable).list;
 }
 

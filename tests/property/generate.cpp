@@ -20,7 +20,7 @@ struct Model {
   const char* name;
   std::uint64_t memory_mib;
   std::uint32_t sms;
-  inventory::ComputeCapability capability;
+  gpu::ComputeCapability capability;
 };
 const std::vector<Model> kModels{
     {"NVIDIA H200", 143771, 132, {9, 0}},        {"NVIDIA A100-PCIE-40GB", 40960, 108, {8, 0}},
@@ -29,9 +29,9 @@ const std::vector<Model> kModels{
 
 }  // namespace
 
-inventory::Gpu any_gpu(Random& random, std::uint32_t index) {
+gpu::Gpu any_gpu(Random& random, std::uint32_t index) {
   const Model& model = random.one_of(kModels);
-  inventory::Gpu gpu;
+  gpu::Gpu gpu;
   char uuid[64];
   std::snprintf(uuid, sizeof uuid, "GPU-%08x-%04x-4000-8000-%012x", random.number(0, 0xffffffffu), index,
                 random.number(0, 0xffffffu));
@@ -46,8 +46,8 @@ inventory::Gpu any_gpu(Random& random, std::uint32_t index) {
   return gpu;
 }
 
-inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus) {
-  inventory::Inventory inventory;
+gpu::Inventory any_inventory(Random& random, std::uint32_t most_gpus) {
+  gpu::Inventory inventory;
   inventory.driver_version = "580.159.04";
   inventory.cuda_driver_version = 13000;
   const std::uint32_t count = random.number(1, most_gpus);
@@ -59,7 +59,7 @@ inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus) {
   return inventory;
 }
 
-dra::Partitionable any_partitions(Random& random, config::Config& config, inventory::Inventory& inventory) {
+dra::Partitionable any_partitions(Random& random, config::Config& config, gpu::Inventory& inventory) {
   dra::Partitionable all;
   if (random.chance(50)) return all;
   config.dra.partitions = config::DraPartitions::kOnDemand;

@@ -36,10 +36,10 @@ class Random {
 // How many seeds a property tries: `everyday`, or $TRANCHE_PROPERTY_ROUNDS (the slow run of ctest tries 10,000).
 std::uint32_t rounds(std::uint32_t everyday);
 
-inventory::Gpu any_gpu(Random& random, std::uint32_t index);
-inventory::Inventory any_inventory(Random& random, std::uint32_t most_gpus = 16);
+gpu::Gpu any_gpu(Random& random, std::uint32_t index);
+gpu::Inventory any_inventory(Random& random, std::uint32_t most_gpus = 16);
 // Often: some of the GPUs in MIG mode, partitioned on demand, as GPUs of any model with MIG, with instances of others.
-dra::Partitionable any_partitions(Random& random, config::Config& config, inventory::Inventory& inventory);
+dra::Partitionable any_partitions(Random& random, config::Config& config, gpu::Inventory& inventory);
 config::Config any_config(Random& random);
 
 }  // namespace tranche::property

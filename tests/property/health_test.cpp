@@ -14,17 +14,17 @@
 namespace tranche::property {
 namespace health_test {
 
-using health::Cause;
-using health::FaultLedger;
-using health::Target;
-using health::XidClass;
+using gpu::Cause;
+using gpu::FaultLedger;
+using gpu::FaultTarget;
+using gpu::XidClass;
 const std::uint32_t kRounds = rounds(400);
 constexpr Duration kQuiet = std::chrono::minutes(5);
-const Duration kLongest = health::Settings{kQuiet}.longest();
+const Duration kLongest = gpu::HealthSettings{kQuiet}.longest();
 
 // Two GPUs, the second with two MIG devices.
 const std::vector<std::string> kGpus{"GPU-a", "GPU-b"};
-const std::vector<Target> kDevices{{"GPU-a", "GPU-a"}, {"GPU-b", "GPU-b"}, {"MIG-1", "GPU-b"}, {"MIG-2", "GPU-b"}};
+const std::vector<FaultTarget> kDevices{{"GPU-a", "GPU-a"}, {"GPU-b", "GPU-b"}, {"MIG-1", "GPU-b"}, {"MIG-2", "GPU-b"}};
 
 plan::Plan plan_of_all() {
   plan::Plan plan;
@@ -74,7 +74,7 @@ struct World {
 };
 
 void anything(Random& random, World& w) {
-  const Target device = random.one_of(kDevices);
+  const FaultTarget device = random.one_of(kDevices);
   const std::string& gpu = device.gpu;
   switch (random.number(0, 6)) {
     case 0:
@@ -134,12 +134,12 @@ void pass_time(Random& random, World& w, Duration pause) {
 }
 
 void expect_never_advertised_with_an_open_fault(const World& w) {
-  advertise::Faults faults;
+  plan::Faults faults;
   for (const auto& [uuid, fault] : w.ledger.faults()) {
     EXPECT_FALSE(fault.why.empty());
     faults.devices[uuid] = fault.why;
   }
-  for (const auto& list : advertise::advertise(plan_of_all(), faults)) {
+  for (const auto& list : plan::advertise(plan_of_all(), faults)) {
     for (const auto& slot : list.slots) {
       const std::string device = slot.id.substr(0, slot.id.find("::"));
       const std::string gpu = device.starts_with("MIG") ? "GPU-b" : device;
@@ -228,7 +228,7 @@ TEST(HealthProperty, TimeAloneHealsNothingAndAskingDoesNotSpin) {
 
 TEST(HealthProperty, EqualHistoriesGiveEqualBooks) {
   for (std::uint32_t seed = 1; seed <= 50; ++seed) {
-    std::vector<std::map<std::string, health::Unhealthy>> ends;
+    std::vector<std::map<std::string, gpu::Unhealthy>> ends;
     for (int twice = 0; twice < 2; ++twice) {
       Random random(seed);
       World world;

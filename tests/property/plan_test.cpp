@@ -144,7 +144,7 @@ TEST(PlanProperty, EqualInputsGiveByteEqualPlans) {
 // Promise: driver/scan: Adding a GPU changes no ids or shares of the others.
 TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
   for_each_plan([](Random& random, const auto& config, auto inventory, const auto& plan) {
-    const auto before = advertise::advertise(plan, {});
+    const auto before = plan::advertise(plan, {});
     if (config.sharing.per_device) return;  // a count or an index may well mean the new one
     inventory.gpus.push_back(any_gpu(random, static_cast<std::uint32_t>(inventory.gpus.size())));
     const auto more = plan::make_plan(config, inventory);
@@ -167,7 +167,7 @@ TEST(PlanProperty, AddingAGpuChangesNoOtherGpusIdsOrShares) {
 TEST(PlanProperty, IdsAreUniqueAndReadBack) {
   for_each_plan([](auto&, const auto&, const auto&, const auto& plan) {
     std::set<std::string> seen;
-    for (const auto& list : advertise::advertise(plan, {})) {
+    for (const auto& list : plan::advertise(plan, {})) {
       for (const auto& slot : list.slots) {
         EXPECT_TRUE(seen.insert(slot.id).second) << slot.id;
         EXPECT_LE(slot.id.size(), 63u) << "kubelet's limit for a device id";
@@ -210,9 +210,9 @@ TEST(PlanProperty, NoGrantExceedsItsPoolAndAllComputeRight) {
       const std::uint32_t held = resource.one_slot_per_request ? 1 : random.number(1, device.slots);
       for (std::uint32_t n = 0; n < held; ++n)
         ids.push_back(plan::render({device.uuid, device.replicated ? std::optional(n) : std::nullopt}));
-      allocate::Settings settings;
+      grants::Settings settings;
       settings.flags = config.flags;
-      const auto grant = allocate::allocate(resource, {}, ids, settings);
+      const auto grant = grants::allocate(resource, {}, ids, settings);
       if (!grant && plan::share_of(device, held).memory < plan::kSmallestContext) continue;  // too few units
       ASSERT_TRUE(grant) << to_string(grant.error());
       if (grant->pool.empty()) continue;
@@ -223,7 +223,7 @@ TEST(PlanProperty, NoGrantExceedsItsPoolAndAllComputeRight) {
       EXPECT_LE(grant->devices[0].limits.memory, limit->client.memory);
       EXPECT_LE(grant->devices[0].limits.threads, limit->client.threads);
       if (config.sharing.sm_rounding == config::SmRounding::kOff) continue;
-      const auto* gpu = inventory::find_gpu(inventory, device.gpu_uuid);
+      const auto* gpu = gpu::find_gpu(inventory, device.gpu_uuid);
       EXPECT_TRUE(plan::is_trusted(grant->devices[0].limits.sms,
                                    plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count)))
           << held << " of " << device.slots << " slots: " << grant->devices[0].limits.sms << " SMs";

@@ -20,7 +20,7 @@ using config::AllocationPolicy;
 
 struct Case {
   plan::PlannedResource resource;
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   std::vector<std::string> available;
   std::vector<std::string> must_include;
   std::uint32_t size = 0;
@@ -73,7 +73,7 @@ std::vector<std::string> sorted(std::vector<std::string> ids) {
 TEST(PreferProperty, AnswerIsASubsetWithAllThatIsRequiredAndTheSizeAsked) {
   for_each_case([](auto&, const Case& c) {
     for (const auto policy : {AllocationPolicy::kDistributed, AllocationPolicy::kPacked}) {
-      const auto answer = allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, policy);
+      const auto answer = grants::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, policy);
       ASSERT_TRUE(answer) << to_string(answer.error());
       EXPECT_EQ(answer->size(), c.size);
       EXPECT_EQ(std::set<std::string>(answer->begin(), answer->end()).size(), c.size) << "an id twice";
@@ -87,11 +87,11 @@ TEST(PreferProperty, AnswerIsASubsetWithAllThatIsRequiredAndTheSizeAsked) {
 TEST(PreferProperty, AnswerDoesNotDependOnTheOrderOfTheQuestion) {
   for_each_case([](Random& random, Case c) {
     const auto first =
-        allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
+        grants::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
     random.shuffle(c.available);
     random.shuffle(c.must_include);
     const auto second =
-        allocate::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
+        grants::prefer(c.resource, c.inventory, c.available, c.must_include, c.size, AllocationPolicy::kDistributed);
     ASSERT_TRUE(first && second);
     EXPECT_EQ(sorted(*first), sorted(*second));
   });
@@ -105,8 +105,8 @@ TEST(PreferProperty, PoliciesAgreeWhereDevicesAreEquallyUsed) {
     c.resource.devices.resize(1);
     std::erase_if(c.available, [&](const auto& id) { return plan::device_of(id) != c.resource.devices[0].uuid; });
     if (c.available.size() < c.size) return;
-    EXPECT_EQ(allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed),
-              allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kPacked));
+    EXPECT_EQ(grants::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed),
+              grants::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kPacked));
   });
 }
 
@@ -117,7 +117,7 @@ TEST(PreferProperty, SlotsUnderMpsLandOnOneGpuWheneverOneHasRoom) {
     for (const auto& id : c.available) ++free[std::string(plan::device_of(id))];
     const bool fits = std::ranges::any_of(free, [&](const auto& entry) { return entry.second >= c.size; });
     const auto answer =
-        allocate::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed);
+        grants::prefer(c.resource, c.inventory, c.available, {}, c.size, AllocationPolicy::kDistributed);
     ASSERT_TRUE(answer);
     std::set<std::string> devices;
     for (const auto& id : *answer) devices.insert(std::string(plan::device_of(id)));

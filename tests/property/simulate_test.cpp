@@ -18,7 +18,7 @@ using simulate::Role;
 
 struct Case {
   config::Config config;
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   plan::Plan plan;
   std::vector<simulate::PodAsk> pods;
 };

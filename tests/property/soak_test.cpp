@@ -30,7 +30,7 @@ const std::uint32_t kSeeds = std::max(rounds(2000) / kEvents, 1u);  // 10,000 ev
 
 struct Container {
   grants::Held held;
-  std::vector<change::HeldShare> shares;
+  std::vector<grants::HeldShare> shares;
   bool bounded = true;  // by a policy under which all slots together are no more than the device
 };
 
@@ -142,12 +142,12 @@ class Life {
     faults_ = ill_;
     for (const auto& id : dead_)
       if (plan::find_pool(change_.in_force(), id) != nullptr) faults_.pools[id] = "its daemon died";
-    lists_ = advertise::advertise(change_.in_force(), faults_, change_.withheld());
+    lists_ = plan::advertise(change_.in_force(), faults_, change_.withheld());
     waited += change_.waits() ? 1 : 0;
   }
 
-  change::Holdings holdings() const {
-    change::Holdings all{ledger_.unknown(), {}};
+  grants::Holdings holdings() const {
+    grants::Holdings all{ledger_.unknown(), {}};
     for (const auto& held : ledger_.held()) {
       const auto& shares = shares_of_.at({held.resource, held.slots});
       all.held.insert(all.held.end(), shares.begin(), shares.end());
@@ -168,23 +168,23 @@ class Life {
       if (slot.healthy && !taken.contains(slot.id)) available.push_back(slot.id);
     const std::uint32_t size = random_.chance(60) ? 1 : random_.number(1, 8);
     if (resource == nullptr || available.size() < size) return;
-    const auto around = allocate::around(change_.in_force(), *resource);
+    const auto around = grants::around(change_.in_force(), *resource);
     const auto chosen =
-        allocate::prefer(*resource, inventory_, available, {}, size, config::AllocationPolicy::kDistributed, around);
+        grants::prefer(*resource, inventory_, available, {}, size, config::AllocationPolicy::kDistributed, around);
     if (!chosen) return;
-    const auto grant = allocate::allocate(*resource, faults_, *chosen, {}, around);
+    const auto grant = grants::allocate(*resource, faults_, *chosen, {}, around);
     if (!grant) return;
     ++landed;
     admit(*resource, *grant);
   }
 
-  void admit(const plan::PlannedResource& resource, const allocate::Grant& grant) {
+  void admit(const plan::PlannedResource& resource, const grants::Grant& grant) {
     Container container{{grant.resource, grant.slots}, {}, true};
     for (const auto& device : grant.devices) {
-      change::HeldShare share{grant.resource, device.uuid, {}, grant.pool, device.limits.memory};
+      grants::HeldShare share{grant.resource, device.uuid, {}, grant.pool, device.limits.memory};
       for (const auto& slot : grant.slots)
         if (plan::device_of(slot) == device.uuid) share.slots.push_back(slot);
-      container.bounded = container.bounded && is_bounded(*change::find_device(resource, device.uuid));
+      container.bounded = container.bounded && is_bounded(*grants::find_device(resource, device.uuid));
       container.shares.push_back(std::move(share));
     }
     for (const auto& other : living_)
@@ -259,19 +259,19 @@ class Life {
       std::map<std::string, std::vector<std::string>> offered;
       for (const auto& slot : list.slots) {
         if (!slot.healthy) continue;
-        EXPECT_EQ(advertise::reason_withheld(change_.withheld(), list.resource, slot.id), nullptr);
+        EXPECT_EQ(plan::reason_withheld(change_.withheld(), list.resource, slot.id), nullptr);
         offered[std::string(plan::device_of(slot.id))].push_back(slot.id);
       }
       for (const auto& [uuid, ids] : offered) {
         ASSERT_NE(resource, nullptr) << list.resource;
-        const auto* device = change::find_device(*resource, uuid);
+        const auto* device = grants::find_device(*resource, uuid);
         ASSERT_NE(device, nullptr);
-        EXPECT_FALSE(advertise::reason_unhealthy(*device, faults_)) << "a fault is open";
+        EXPECT_FALSE(plan::reason_unhealthy(*device, faults_)) << "a fault is open";
         EXPECT_FALSE(dead_.contains(device->pool)) << "nobody serves it";
         for (const auto& container : living_) {
           for (const auto& share : container.shares) {
             if (share.device != uuid && share.device != device->gpu_uuid) continue;
-            EXPECT_EQ(change::mode_of(share), change::mode_of(*device)) << uuid;
+            EXPECT_EQ(grants::mode_of(share), grants::mode_of(*device)) << uuid;
             if (share.resource == list.resource) continue;
             for (const auto& slot : share.slots) EXPECT_THAT(ids, testing::Not(testing::Contains(slot)));
           }
@@ -292,27 +292,27 @@ class Life {
       }
     }
     for (const auto& [uuid, sum] : sums) {
-      const auto* gpu = inventory::find_gpu(inventory_, uuid);
+      const auto* gpu = gpu::find_gpu(inventory_, uuid);
       if (gpu == nullptr || gpu->memory.value == 0 || unbounded.contains(uuid)) continue;
       EXPECT_LE(sum, gpu->memory.in_mib() + slots[uuid]) << uuid << " is promised more often than it is there";
     }
   }
 
   Random random_;
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
   MonoTime now_ = MonoTime{} + 1h;
   std::optional<plan::Plan> newest_;
   bool api_is_there_ = true;
   std::optional<plan::Plan> edited_;  // while it is away
   std::set<std::string> dead_;        // pools whose daemon is
-  advertise::Faults ill_;             // without those
-  change::Change change_;
+  plan::Faults ill_;                  // without those
+  grants::Change change_;
   grants::Ledger ledger_;
   bool kubelet_is_there_ = false;
-  advertise::Faults faults_;
-  std::vector<advertise::Advertised> lists_;
+  plan::Faults faults_;
+  std::vector<plan::Advertised> lists_;
   std::vector<Container> living_;
-  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<change::HeldShare>> shares_of_;
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<grants::HeldShare>> shares_of_;
 };
 
 // Promise: change: Ten thousand random events take no held share and give no slot twice.

@@ -21,7 +21,7 @@ using config::AllocationPolicy;
 // A node whose kubelet takes every preference, with the grants that live on it.
 class Node {
  public:
-  Node(Random& random, const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan)
+  Node(Random& random, const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan)
       : random_(random), inventory_(inventory), plan_(plan) {
     settings_.flags = config.flags;
     for (const auto& resource : plan_.resources)
@@ -37,12 +37,12 @@ class Node {
     const std::uint32_t most = std::min<std::uint32_t>(static_cast<std::uint32_t>(free.size()), 40);
     const std::uint32_t size = resource.one_slot_per_request ? 1 : random_.number(1, most);
     const std::vector<std::string> available(free.begin(), free.end());
-    const auto ids = allocate::prefer(resource, inventory_, available, {}, size, AllocationPolicy::kDistributed);
+    const auto ids = grants::prefer(resource, inventory_, available, {}, size, AllocationPolicy::kDistributed);
     ASSERT_TRUE(ids) << to_string(ids.error());
     for (const auto& id : *ids) ASSERT_TRUE(free.contains(id)) << id << " was not available";
-    const auto around = allocate::around(plan_, resource);
-    const auto grant = allocate::allocate(resource, {}, *ids, settings_, around);
-    EXPECT_EQ(grant, allocate::allocate(resource, {}, *ids, settings_, around)) << "asked again";
+    const auto around = grants::around(plan_, resource);
+    const auto grant = grants::allocate(resource, {}, *ids, settings_, around);
+    EXPECT_EQ(grant, grants::allocate(resource, {}, *ids, settings_, around)) << "asked again";
     if (!grant) return;  // refused with a sentence: the pod fails and its slots are free again
     expect_the_devices_of(*ids, *grant);
     for (const auto& id : *ids) free.erase(id);
@@ -82,7 +82,7 @@ class Node {
  private:
   struct Living {
     std::string resource;
-    allocate::Grant grant;
+    grants::Grant grant;
   };
 
   // nullopt: a policy under which grants are no parts of a whole.
@@ -96,7 +96,7 @@ class Node {
     return std::nullopt;
   }
 
-  static void expect_the_devices_of(const std::vector<std::string>& ids, const allocate::Grant& grant) {
+  static void expect_the_devices_of(const std::vector<std::string>& ids, const grants::Grant& grant) {
     std::map<std::string, std::uint32_t> asked;
     for (const auto& id : ids) ++asked[std::string(plan::device_of(id))];
     std::map<std::string, std::uint32_t> given;
@@ -105,9 +105,9 @@ class Node {
   }
 
   Random& random_;
-  const inventory::Inventory& inventory_;
+  const gpu::Inventory& inventory_;
   const plan::Plan& plan_;
-  allocate::Settings settings_;
+  grants::Settings settings_;
   std::map<std::string, std::set<std::string>> free_;
   std::vector<Living> living_;
 };

@@ -32,7 +32,7 @@ bool matters(const std::string& name) {  // of an entry of /dev; "" = check ever
 struct CdiSpecs::Input {
   config::Config config;
   config::PluginRun run;
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   CdiOptions options;
 };
 
@@ -48,7 +48,7 @@ CdiSpecs::CdiSpecs(os::Loop& loop, os::Worker& worker, CdiOptions options, std::
 
 CdiSpecs::~CdiSpecs() = default;
 
-void CdiSpecs::follow(const config::ConfigView& config, const std::optional<inventory::Inventory>& inventory) {
+void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu::Inventory>& inventory) {
   if (!uses_cdi(config.config)) {
     wanted_.reset();
     watch_.reset();

@@ -31,7 +31,7 @@ class CdiSpecs {
   ~CdiSpecs();
 
   // Call after every change of either; also if only the driver's files may have changed.
-  void follow(const config::ConfigView& config, const std::optional<inventory::Inventory>& inventory);
+  void follow(const config::ConfigView& config, const std::optional<gpu::Inventory>& inventory);
 
   // Classes that Allocate may name. Includes "gpu" whenever there are GPUs to allocate, even if the file is missing: a
   // container that fails to start without a spec is better than one that runs without its GPU.

@@ -66,9 +66,9 @@ std::vector<int> existing_imex_channels(std::span<const int> channels, const std
   return existing;
 }
 
-void DeviceNodes::look(const config::Imex& imex, inventory::Platform platform, const std::string& driver_root) {
+void DeviceNodes::look(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root) {
   // WSL and Tegra have none of these.
-  control_ = platform == inventory::Platform::kNvml ? existing_nodes(kControlNodes) : std::vector<std::string>{};
+  control_ = platform == gpu::Platform::kNvml ? existing_nodes(kControlNodes) : std::vector<std::string>{};
   channels_ = existing_imex_channels(imex.channel_ids, driver_root);
   problems_ = imex_problems(imex, channels_);
   block_ = imex_block(imex, channels_);

@@ -42,7 +42,7 @@ class DeviceNodes {
   DeviceNodes(const DeviceNodes&) = delete;
   DeviceNodes& operator=(const DeviceNodes&) = delete;
 
-  void look(const config::Imex& imex, inventory::Platform platform, const std::string& driver_root);
+  void look(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root);
 
   const std::vector<std::string>& control() const { return control_; }
   const std::vector<int>& imex_channels() const { return channels_; }

@@ -46,7 +46,7 @@ std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::s
   return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_char_device(); });
 }
 
-// After inventory::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
+// After gpu::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
 // folder) put the driver. The loader's own folders come after those.
 constexpr std::array kMoreFolders{"/usr/lib/x86_64-linux-gnu/nvidia/current",
                                   "/usr/lib/aarch64-linux-gnu/nvidia/current",
@@ -95,7 +95,7 @@ std::vector<std::string> loader_folders(const os::RootView& root) {
 
 // The folder of this driver's libcuda: one of the list, or the target of a link there (Debian's alternatives).
 std::string find_library_folder(const os::RootView& root, const std::string& name) {
-  std::vector<std::string> folders(inventory::kLibraryFolders.begin(), inventory::kLibraryFolders.end());
+  std::vector<std::string> folders(gpu::kLibraryFolders.begin(), gpu::kLibraryFolders.end());
   folders.insert(folders.end(), kMoreFolders.begin(), kMoreFolders.end());
   for (auto& folder : loader_folders(root)) folders.push_back(std::move(folder));
   for (const std::string& folder : folders)
@@ -224,7 +224,7 @@ DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const
   return drm;
 }
 
-void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, const inventory::Inventory& inventory,
+void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, const gpu::Inventory& inventory,
                     DriverFiles& files) {
   std::vector<std::string> wanted;
   for (const auto& gpu : inventory.gpus) {
@@ -232,7 +232,7 @@ void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, con
     for (const auto& mig : gpu.mig_devices)
       for (const auto& cap : {mig.gi_cap, mig.ci_cap})
         if (cap) wanted.push_back("/dev/nvidia-caps/nvidia-cap" + std::to_string(*cap));
-    const std::string address = inventory::sysfs_address(gpu.pci_bus_id);
+    const std::string address = gpu::sysfs_address(gpu.pci_bus_id);
     if (address.empty()) continue;
     if (auto drm = find_drm(devices, system, address); !drm.nodes.empty()) files.drm[gpu.uuid] = std::move(drm);
   }
@@ -348,7 +348,7 @@ void sort_all(DriverFiles& files) {
 
 }  // namespace
 
-Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const inventory::Inventory& inventory) {
+Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const gpu::Inventory& inventory) {
   auto driver = os::RootView::open(settings.driver_root);
   const bool mounted = driver.has_value() && driver->path() != "/";
   if (!driver) driver = os::RootView::open("/");
@@ -360,16 +360,16 @@ Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, 
   found.nodes_in_driver_root = dev && dev->is_directory();
   const os::RootView& devices = found.nodes_in_driver_root ? *driver : system;
   switch (inventory.platform) {
-    case inventory::Platform::kNvml:
+    case gpu::Platform::kNvml:
       TRY_STATUS(find_libraries(*driver, inventory.driver_version, found.files));
       find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
       find_sockets(*driver, found.files);
       find_gpu_nodes(devices, system, inventory, found.files);
       break;
-    case inventory::Platform::kWsl:
+    case gpu::Platform::kWsl:
       find_wsl(*driver, devices, found.files);
       break;
-    case inventory::Platform::kTegra:
+    case gpu::Platform::kTegra:
       find_tegra(*driver, system, devices, found);
       break;
   }

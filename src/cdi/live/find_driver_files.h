@@ -29,6 +29,6 @@ struct FoundDriverFiles {
 };
 
 // kNotFound: there is no libcuda.so.<driver version>, so no container could use a GPU.
-Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const inventory::Inventory& inventory);
+Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const gpu::Inventory& inventory);
 
 }  // namespace tranche::cdi

@@ -22,7 +22,7 @@ class DriverFilesTest : public testing::Test {
     settings_.system_root = tree_.path("/system");
     tree_.directory("/system");
     inventory_.driver_version = "580.1";
-    inventory::Gpu gpu;
+    gpu::Gpu gpu;
     gpu.uuid = "GPU-1";
     gpu.minor = 3;
     gpu.pci_bus_id = "00000000:3B:00.0";
@@ -45,7 +45,7 @@ class DriverFilesTest : public testing::Test {
 
   os::Tree tree_;
   DriverFilesSettings settings_;
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
 };
 
 TEST_F(DriverFilesTest, AreTheLibrariesOfThisDriverVersionAndTheLinksToThem) {
@@ -100,7 +100,7 @@ TEST_F(DriverFilesTest, AreThoseOfThisProcessWhereTheDriverRootIsNotThere) {
   const auto found = find_driver_files(settings_, inventory_);
   ASSERT_FALSE(found) << "no machine has this driver version";
   EXPECT_EQ(found.error().where, "/");
-  inventory_.platform = inventory::Platform::kWsl;  // needs no libcuda
+  inventory_.platform = gpu::Platform::kWsl;  // needs no libcuda
   EXPECT_TRUE(find().nodes_in_driver_root);
   EXPECT_NE(find().files.hook_program, DriverFiles::HookProgram::kNotThere) << "proves nothing of the host";
 }
@@ -236,7 +236,7 @@ TEST_F(DriverNodes, OfOtherClassesAreFound) {
 
 TEST_F(DriverNodes, OfAWslSystemAreOneWithTheLibrariesOfWindows) {
   inventory_ = {};
-  inventory_.platform = inventory::Platform::kWsl;
+  inventory_.platform = gpu::Platform::kWsl;
   nodes("/driver", {"dxg"});
   tree_.file("/driver/usr/lib/wsl/lib/libcuda.so.1");
   tree_.file("/driver/usr/lib/wsl/lib/nvidia-smi");
@@ -254,7 +254,7 @@ class TegraFiles : public DriverFilesTest {
   static constexpr const char* kFolder = "/etc/nvidia-container-runtime/host-files-for-container.d";
   TegraFiles() {
     inventory_ = {};
-    inventory_.platform = inventory::Platform::kTegra;
+    inventory_.platform = gpu::Platform::kTegra;
     tree_.directory("/driver");
   }
 };

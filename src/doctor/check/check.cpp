@@ -5,11 +5,11 @@
 #include "base/text.h"
 #include "os/files/files.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 
 Findings run_checks(const CheckOptions& options) {
   Findings findings;
-  const inventory::Inventory node = check_driver(options, findings);
+  const gpu::Inventory node = check_driver(options, findings);
   check_devices(options, node, findings);
   check_mps_programs(options, findings);
   check_mps_root(options, findings);
@@ -55,4 +55,4 @@ std::string first_line(const std::string& real_path) {
   return lines.empty() ? std::string() : std::string(trimmed(lines.front()));
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

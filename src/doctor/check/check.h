@@ -15,7 +15,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 
 // The answers to the caller's questions, for the checks of Dynamic Resource Allocation.
 struct DraLook {
@@ -53,8 +53,8 @@ Findings run_checks(const CheckOptions& options);
 // Its groups, each of which adds its findings, and what they share.
 
 // The driver library and the GPUs behind it; the inventory is for the checks that follow (empty without a driver).
-inventory::Inventory check_driver(const CheckOptions& options, Findings& findings);
-void check_devices(const CheckOptions& options, const inventory::Inventory& node, Findings& findings);
+gpu::Inventory check_driver(const CheckOptions& options, Findings& findings);
+void check_devices(const CheckOptions& options, const gpu::Inventory& node, Findings& findings);
 void check_mps_programs(const CheckOptions& options, Findings& findings);
 void check_mps_root(const CheckOptions& options, Findings& findings);
 void check_other_daemons(const CheckOptions& options, Findings& findings);
@@ -84,4 +84,4 @@ Result<std::string> run_program(const std::vector<std::string>& argv, Duration d
 // First line of a small text file, trimmed; "" when it cannot be read.
 std::string first_line(const std::string& real_path);
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

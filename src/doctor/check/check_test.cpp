@@ -21,7 +21,7 @@ void PrintTo(const Finding& finding, std::ostream* out) {
 
 }  // namespace tranche::doctor
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 using testing::Contains;
@@ -271,7 +271,7 @@ TEST_F(Tree, ACpuWeightThatIsTooLightIsThatOfTheProgramsThatRunOrOfTheCheck) {
 TEST_F(Tree, DeviceNodesAreAskedForOnlyWhenThereAreGpus) {
   check_devices(options_, {}, findings_);
   EXPECT_THAT(findings_, IsEmpty());
-  inventory::Inventory node;
+  gpu::Inventory node;
   node.gpus.emplace_back().minor = 3;
   file("/dev/nvidiactl", "");
   check_devices(options_, node, findings_);
@@ -307,4 +307,4 @@ TEST_F(Tree, EveryProblemHasARemedyAndEveryFineFindingHasNone) {
 }
 
 }  // namespace
-}  // namespace tranche::check
+}  // namespace tranche::doctor

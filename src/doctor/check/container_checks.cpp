@@ -8,7 +8,7 @@
 #include "doctor/check/check.h"
 #include "os/files/files.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 struct Runtime {
@@ -113,4 +113,4 @@ void check_containers(const CheckOptions& options, Findings& findings) {
   check_users(options, findings);
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

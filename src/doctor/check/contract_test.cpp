@@ -6,7 +6,7 @@
 #include "doctor/finding_fixture.h"
 #include "gpu/driver/sim_fixture.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 using testing::Contains;
@@ -24,7 +24,7 @@ class Doctor : public testing::Test {
     return findings;
   }
   gpu::nvml::SimFixture sim_{"gpus: {profile: H200, count: 2}\ntopology: vm\n"};
-  inventory::Inventory node_;
+  gpu::Inventory node_;
 };
 
 TEST_F(Doctor, FindsAHealthyDriverFine) {
@@ -95,4 +95,4 @@ TEST_F(Doctor, SaysWhatTheDriverWouldNotSay) {
 }
 
 }  // namespace
-}  // namespace tranche::check
+}  // namespace tranche::doctor

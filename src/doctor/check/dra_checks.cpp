@@ -12,7 +12,7 @@
 #include "kube/api_status.h"
 #include "os/files/files.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 using Seen = nlohmann::json;
@@ -124,4 +124,4 @@ void check_dra(const CheckOptions& options, Findings& findings) {
   check_server(look, status, findings);
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

@@ -7,7 +7,7 @@
 #include "os/files/scratch.h"
 #include "os/socket/socket_fixture.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace dra_checks_test {
 
 using ::testing::AllOf;
@@ -98,4 +98,4 @@ TEST_F(CheckDra, APreparedClaimWithoutItsObjectIsNamed) {
 }
 
 }  // namespace dra_checks_test
-}  // namespace tranche::check
+}  // namespace tranche::doctor

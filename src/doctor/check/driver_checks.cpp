@@ -6,7 +6,7 @@
 #include "gpu/driver/driver.h"
 #include "plan/select.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 constexpr int kOldestDriver = 470;
@@ -40,12 +40,12 @@ void check_age(const std::string& library, const std::string& where, Findings& f
       "install driver 470 or newer (the limits were measured with 580), and reboot");
 }
 
-void check_gpu(const inventory::Gpu& gpu, const gpu::GpuUse* use, const config::Dra& dra, Findings& findings) {
+void check_gpu(const gpu::Gpu& gpu, const gpu::GpuUse* use, const config::Dra& dra, Findings& findings) {
   const std::string name = "GPU " + std::to_string(gpu.index) + " (" + gpu.name + ")";
   const std::string number = std::to_string(gpu.index);
   findings.pass("gpu.answers", gpu.uuid,
                 name + " answers: " + to_string(gpu.memory) + ", " + std::to_string(gpu.sm_count) + " SMs");
-  if (gpu.compute_capability < inventory::ComputeCapability{7, 0}) {
+  if (gpu.compute_capability < gpu::ComputeCapability{7, 0}) {
     findings.warn("gpu.mps", gpu.uuid, name + " is older than Volta: MPS cannot limit its tenants",
                   "share it by time-slicing, or leave it whole");
   }
@@ -56,10 +56,10 @@ void check_gpu(const inventory::Gpu& gpu, const gpu::GpuUse* use, const config::
                   "or switch MIG off (`nvidia-smi -mig 0 -i " +
                       number + "`)");
   }
-  if (gpu.compute_mode == inventory::ComputeMode::kProhibited) {
+  if (gpu.compute_mode == gpu::ComputeMode::kProhibited) {
     findings.fail("gpu.compute-mode", gpu.uuid, name + " refuses all computing (compute mode PROHIBITED)",
                   "nvidia-smi -c DEFAULT -i " + number);
-  } else if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
+  } else if (gpu.compute_mode == gpu::ComputeMode::kExclusiveProcess) {
     findings.note("gpu.compute-mode", gpu.uuid,
                   name + " accepts one process at a time (compute mode EXCLUSIVE_PROCESS), which only MPS needs",
                   "if the GPU is not shared by MPS: nvidia-smi -c DEFAULT -i " + number);
@@ -72,9 +72,9 @@ void check_gpu(const inventory::Gpu& gpu, const gpu::GpuUse* use, const config::
 }
 
 // WSL and Tegra have neither the module nor device nodes of their own: what is an error elsewhere is as it should be.
-void note_platform(inventory::Platform platform, Findings& findings) {
+void note_platform(gpu::Platform platform, Findings& findings) {
   findings.pass("driver.platform", "",
-                platform == inventory::Platform::kTegra
+                platform == gpu::Platform::kTegra
                     ? "this is a Tegra system, whose GPU is served as one device without a driver library"
                     : "this is a system under WSL, whose GPUs are served as one device, /dev/dxg");
 }
@@ -106,12 +106,12 @@ gpu::NvmlSettings driver_settings(const CheckOptions& options) {
   return settings;
 }
 
-inventory::Inventory check_driver(const CheckOptions& options, Findings& findings) {
+gpu::Inventory check_driver(const CheckOptions& options, Findings& findings) {
   const Result<std::unique_ptr<gpu::nvml::Driver>> nvml = gpu::nvml::Driver::open(driver_settings(options));
-  Result<inventory::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
-  const bool ordinary = !node || node->platform == inventory::Platform::kNvml;
+  Result<gpu::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
+  const bool ordinary = !node || node->platform == gpu::Platform::kNvml;
   if (!ordinary) note_platform(node->platform, findings);
-  if (node && node->platform == inventory::Platform::kTegra) return *std::move(node);
+  if (node && node->platform == gpu::Platform::kTegra) return *std::move(node);
   const std::string module = ordinary ? check_module(options, findings) : "";
   if (!nvml) {
     findings.fail("driver.library", nvml.error().where, nvml.error().what,
@@ -137,20 +137,20 @@ inventory::Inventory check_driver(const CheckOptions& options, Findings& finding
   }
   doubt(node->doubts, findings);
   const auto uses = (*nvml)->use().value_or(std::vector<gpu::GpuUse>{});
-  for (const inventory::Gpu& gpu : node->gpus) {
+  for (const gpu::Gpu& gpu : node->gpus) {
     const auto use = std::ranges::find(uses, gpu.uuid, &gpu::GpuUse::uuid);
     check_gpu(gpu, use == uses.end() ? nullptr : &*use, options.dra.config, findings);
   }
   return *std::move(node);
 }
 
-void check_devices(const CheckOptions& options, const inventory::Inventory& node, Findings& findings) {
+void check_devices(const CheckOptions& options, const gpu::Inventory& node, Findings& findings) {
   if (node.gpus.empty()) return;  // without a driver the nodes are missing too: one finding is enough
   const std::size_t before = findings.size();
   check_node(options, "/dev/nvidiactl", "run `nvidia-smi` once as root, or `nvidia-modprobe`", findings);
   check_node(options, "/dev/nvidia-uvm", "run `nvidia-modprobe -u -c=0`: without it CUDA fails with CUDA_ERROR_UNKNOWN",
              findings);
-  for (const inventory::Gpu& gpu : node.gpus) {
+  for (const gpu::Gpu& gpu : node.gpus) {
     check_node(options, "/dev/nvidia" + std::to_string(gpu.minor),
                "run `nvidia-modprobe -c=" + std::to_string(gpu.minor) + "`", findings);
   }
@@ -159,4 +159,4 @@ void check_devices(const CheckOptions& options, const inventory::Inventory& node
   }
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

@@ -12,7 +12,7 @@
 #include "os/files/files.h"
 #include "os/socket/unix_socket.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
@@ -89,4 +89,4 @@ void check_runtime(const CheckOptions& options, Findings& findings) {
       "(`nvidia-ctk cdi generate`)");
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

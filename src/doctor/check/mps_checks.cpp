@@ -15,7 +15,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 // The directory below which the MPS sockets will live: every way in which one that looks fine fails later.
@@ -185,4 +185,4 @@ Result<std::string> run_program(const std::vector<std::string>& argv, Duration d
   return output;
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

@@ -11,7 +11,7 @@
 #include "os/files/files.h"
 #include "os/process/cpu_weight.h"
 
-namespace tranche::check {
+namespace tranche::doctor {
 namespace {
 
 constexpr rlim_t kEnoughFiles = 16384;  // an MPS server with 48 clients on 8 GPUs wants about this many
@@ -79,4 +79,4 @@ void check_config(const CheckOptions& options, Findings& findings) {
   }
 }
 
-}  // namespace tranche::check
+}  // namespace tranche::doctor

@@ -115,7 +115,7 @@ class Reset {
       const auto earlier = modes ? mps::parse_earlier_modes(*modes) : mps::EarlierModes{};
       if (earlier)
         for (const auto& [uuid, mode] : *earlier)
-          fmt::print("would give {} its compute mode {} back\n", uuid, inventory::to_string(mode));
+          fmt::print("would give {} its compute mode {} back\n", uuid, gpu::to_string(mode));
       return true;
     }
     if (programs::end_mps(options_.mps) != 0)

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "doctor/verify/check_groups.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -162,7 +162,7 @@ const Json* device_of(const Json& node_status, const std::string& uuid) {
 }
 
 // Of its MIG devices, or what was left out with a reason.
-bool is_accounted_for(const Json& node_status, const inventory::Gpu& gpu) {
+bool is_accounted_for(const Json& node_status, const gpu::Gpu& gpu) {
   for (const auto& mig : gpu.mig_devices)
     if (device_of(node_status, mig.uuid) != nullptr) return true;
   return std::ranges::any_of(list_at(node_status, "leftOut"), [&](const Json& left) {
@@ -171,7 +171,7 @@ bool is_accounted_for(const Json& node_status, const inventory::Gpu& gpu) {
   });
 }
 
-void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) {
+void check_gpu(const gpu::Gpu& gpu, const Json& device, Findings& checks) {
   const auto memory = count_at(device, "memoryMiB"), each = count_at(device, "slotMemoryMiB");
   const auto slots = list_at(device, "slots").size();
   const auto sms = count_at(device, "smCount");
@@ -182,14 +182,14 @@ void check_gpu(const inventory::Gpu& gpu, const Json& device, Findings& checks) 
                              gpu.sm_count, memory, sms),
                  "restart the node agent; pods are not disturbed by it");
   if (text_at(device, "sharing") != "mps") return;
-  if (gpu.compute_mode == inventory::ComputeMode::kExclusiveProcess) {
+  if (gpu.compute_mode == gpu::ComputeMode::kExclusiveProcess) {
     checks.pass("hardware.compute-mode", gpu.uuid, "EXCLUSIVE_PROCESS: nothing starts beside MPS");
-  } else if (gpu.compute_mode == inventory::ComputeMode::kDefault) {
+  } else if (gpu.compute_mode == gpu::ComputeMode::kDefault) {
     checks.skip("hardware.compute-mode", gpu.uuid, "DEFAULT: a process that avoids MPS can start on it, without limits",
                 "wanted with sharing.mps.computeMode: leave; otherwise see the log of tranche mps");
   } else {
     checks.fail("hardware.compute-mode", gpu.uuid,
-                fmt::format("{}: MPS cannot serve it", inventory::to_string(gpu.compute_mode)),
+                fmt::format("{}: MPS cannot serve it", gpu::to_string(gpu.compute_mode)),
                 fmt::format("nvidia-smi -c DEFAULT -i {}, then restart tranche mps", gpu.index));
   }
 }
@@ -206,7 +206,7 @@ void check_agent(const Json& node_status, const Json& mps_status, Findings& chec
   check_claims(node_status, checks);
 }
 
-void check_hardware(const inventory::Inventory& hardware, const Json& node_status, Findings& checks) {
+void check_hardware(const gpu::Inventory& hardware, const Json& node_status, Findings& checks) {
   for (const std::string& sentence : hardware.unreadable)
     checks.fail("hardware.gpu", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node");
   for (const auto& gpu : hardware.gpus) {
@@ -223,4 +223,4 @@ void check_hardware(const inventory::Inventory& hardware, const Json& node_statu
   }
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -6,7 +6,7 @@
 #include "doctor/finding_fixture.h"
 #include "doctor/verify/check_groups.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace agent_checks_test {
 
 using ::testing::AllOf;
@@ -105,18 +105,18 @@ TEST(VerifyAgent, WhateverTheDocumentIsNothingPassesThatWasNotSaid) {
 }
 
 TEST(VerifyHardware, AGpuThatIsNotServedOrOtherThanSaidFails) {
-  inventory::Inventory hardware;
-  inventory::Gpu gpu;
+  gpu::Inventory hardware;
+  gpu::Gpu gpu;
   gpu.uuid = "GPU-1";
   gpu.memory = mib(1000);
   gpu.sm_count = 132;
-  gpu.compute_mode = inventory::ComputeMode::kExclusiveProcess;
+  gpu.compute_mode = gpu::ComputeMode::kExclusiveProcess;
   hardware.gpus = {gpu};
   Findings good;
   check_hardware(hardware, good_node(), good);
   EXPECT_THAT(good, Each(Field(&Finding::verdict, Verdict::kPass)));
   hardware.gpus[0].memory = mib(900);
-  hardware.gpus[0].compute_mode = inventory::ComputeMode::kProhibited;
+  hardware.gpus[0].compute_mode = gpu::ComputeMode::kProhibited;
   gpu.uuid = "GPU-2";
   hardware.gpus.push_back(gpu);
   Findings bad;
@@ -127,4 +127,4 @@ TEST(VerifyHardware, AGpuThatIsNotServedOrOtherThanSaidFails) {
 }
 
 }  // namespace agent_checks_test
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -9,7 +9,7 @@
 #include "doctor/finding.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 
 // The status of the node agent, and of `tranche mps` (null = it did not answer).
 void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_status, Findings& checks);
@@ -32,6 +32,6 @@ void check_pod(const nlohmann::json& pod, const std::string& doubt, Findings& ch
 void check_node_against_agent(const nlohmann::json& node, const nlohmann::json& node_status, Findings& checks);
 
 // Compares the driver's GPUs with the agent's status.
-void check_hardware(const inventory::Inventory& hardware, const nlohmann::json& node_status, Findings& checks);
+void check_hardware(const gpu::Inventory& hardware, const nlohmann::json& node_status, Findings& checks);
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -13,7 +13,7 @@
 #include "dra/claim_spec.h"
 #include "dra/claims_shown.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Shown = nlohmann::json;
@@ -151,4 +151,4 @@ void check_environment(const std::map<std::string, std::string>& environment, co
   }
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

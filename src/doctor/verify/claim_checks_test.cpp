@@ -6,7 +6,7 @@
 #include "doctor/verify/check_groups.h"
 #include "dra/claim_spec.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace claim_checks_test {
 
 using ::testing::ElementsAre;
@@ -37,7 +37,7 @@ std::pair<std::string, std::string> spec(const std::string& limit) {
   part.grant = "aa";
   part.devices = {{"n", "gpu-0-shared", "s"}};
   claim.parts.push_back(part);
-  allocate::Grant grant;
+  grants::Grant grant;
   grant.envs = {{"NVIDIA_VISIBLE_DEVICES", "GPU-0"}, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit}};
   grant.mounts.push_back({"/run/tranche-mps", "/run/nvidia/mps/pools/gpu-1/endpoints/aa", false});
   return {dra::claim_spec_file(claim.driver, "u-1"), cdi::render(dra::claim_spec(claim.driver, claim, {grant}))};
@@ -112,4 +112,4 @@ TEST(VerifyClaims, VariablesThatHideTheGpuAreNamed) {
 }
 
 }  // namespace claim_checks_test
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

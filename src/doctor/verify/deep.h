@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "doctor/finding.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 
 struct DeepGrant {
   std::string gpu;             // UUID
@@ -65,4 +65,4 @@ void judge_deaths(const DeepGrant& grant, const DeathTries& tries, Findings& che
 // A probe in a different grant, which computed until it was stopped.
 void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Findings& checks);
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "doctor/verify/deep.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -264,4 +264,4 @@ void judge_neighbour(const DeepGrant& grant, const ProbeRun& run, Findings& chec
   }
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

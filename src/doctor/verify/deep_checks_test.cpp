@@ -4,7 +4,7 @@
 #include "doctor/finding_fixture.h"
 #include "doctor/verify/deep.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace deep_checks_test {
 
 using ::testing::AllOf;
@@ -149,4 +149,4 @@ TEST(VerifyDeep, VariablesUsersCommandsAndNeighbours) {
 }
 
 }  // namespace deep_checks_test
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

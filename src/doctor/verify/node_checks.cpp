@@ -11,7 +11,7 @@
 #include "doctor/verify/check_groups.h"
 #include "kube/node_condition.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -192,4 +192,4 @@ void check_node_against_agent(const Json& node, const Json& node_status, Finding
   }
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

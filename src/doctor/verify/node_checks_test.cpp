@@ -6,7 +6,7 @@
 #include "doctor/finding_fixture.h"
 #include "doctor/verify/check_groups.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace node_checks_test {
 
 using ::testing::Contains;
@@ -115,4 +115,4 @@ TEST(VerifyNode, AnythingForAnObjectIsNoGpu) {
 }
 
 }  // namespace node_checks_test
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

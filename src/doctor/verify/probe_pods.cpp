@@ -11,7 +11,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -217,4 +217,4 @@ void judge_neighbours(const std::vector<ProbeRun>& runs, const std::vector<std::
   }
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

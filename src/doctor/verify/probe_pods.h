@@ -11,7 +11,7 @@
 #include "doctor/finding.h"
 #include "doctor/verify/deep.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 
 inline constexpr const char* kRunLabel = "tranche.io/verify";  // on every probe pod, with the name of the run
 inline constexpr const char* kProbeContainer = "probe";
@@ -58,4 +58,4 @@ Result<Findings> checks_of_log(std::string_view log);
 // "deep.other-user" and "deep.neighbour" for each of `gpus`, skipped for GPUs without a neighbour.
 void judge_neighbours(const std::vector<ProbeRun>& runs, const std::vector<std::string>& gpus, Findings& checks);
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -7,7 +7,7 @@
 
 #include "doctor/finding.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace probe_pods_test {
 
 using Json = nlohmann::json;
@@ -157,4 +157,4 @@ TEST(ProbePods, NeighboursSpeakForTheGpuThatTheyWereOn) {
 }
 
 }  // namespace probe_pods_test
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

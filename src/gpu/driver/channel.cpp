@@ -106,7 +106,7 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
   });
 }
 
-void Channel::report_inventory(Result<inventory::Inventory> inventory) {
+void Channel::report_inventory(Result<Inventory> inventory) {
   report(&NvmlThread::Callbacks::on_inventory, std::move(inventory));
 }
 

@@ -19,7 +19,7 @@ namespace tranche::gpu::nvml {
 
 struct ModeRequest {
   std::string gpu_uuid;
-  inventory::ComputeMode mode = inventory::ComputeMode::kDefault;
+  ComputeMode mode = ComputeMode::kDefault;
   std::function<void(Status)> done;
 };
 
@@ -53,7 +53,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   int wake_fd() const { return wake_.get(); }
   Requests take();  // also clears the wake-up
   bool stopping() const;
-  void report_inventory(Result<inventory::Inventory> inventory);
+  void report_inventory(Result<Inventory> inventory);
   void report_event(GpuEvent event);
   void report_use(Result<std::vector<GpuUse>> use);
   void report_telemetry(std::vector<GpuTelemetry> round);

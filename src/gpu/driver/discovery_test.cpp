@@ -9,8 +9,6 @@
 namespace tranche::gpu::nvml {
 namespace discovery_test {
 
-using inventory::Inventory;
-using inventory::Platform;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -32,7 +30,7 @@ Inventory scan(const SimFixture& sim) {
   return {};
 }
 
-std::vector<std::string> profiles_of(const inventory::Gpu& gpu) {
+std::vector<std::string> profiles_of(const Gpu& gpu) {
   std::vector<std::string> profiles;
   for (const auto& mig : gpu.mig_devices) profiles.push_back(mig.profile);
   return profiles;
@@ -157,7 +155,7 @@ TEST(NodeDoubts, AGpuWithoutMemoryOrCapabilityIsServedAndTheDoubtSaid) {
   const Inventory node = scan(sim);
   ASSERT_THAT(node.gpus, SizeIs(2));
   EXPECT_EQ(node.gpus[1].memory, Bytes{0});
-  EXPECT_EQ(node.gpus[0].compute_capability, inventory::ComputeCapability{});
+  EXPECT_EQ(node.gpus[0].compute_capability, ComputeCapability{});
   ASSERT_THAT(node.doubts, SizeIs(2));
   EXPECT_THAT(node.doubts[0], HasSubstr("GPU 0 (" + node.gpus[0].uuid + "): the driver does not report its compute"));
   EXPECT_THAT(node.doubts[1],

@@ -10,7 +10,7 @@
 namespace tranche::gpu::nvml {
 
 Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
-  inventory::PlatformSigns signs = look_for_signs(settings.driver_root, settings.system_root);
+  PlatformSigns signs = look_for_signs(settings.driver_root, settings.system_root);
   const auto serve = [&](std::unique_ptr<Library> library) {
     return std::unique_ptr<Driver>(new Driver(std::move(library), settings, signs));
   };
@@ -18,7 +18,7 @@ Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
   Result<std::unique_ptr<Library>> library = Library::open(settings.driver_root);
   signs.nvml_loads = library.has_value() || library_loads(settings.driver_root, kSoname);
   if (library) return serve(*std::move(library));
-  if (inventory::platform_of(settings.discovery, signs) == inventory::Platform::kTegra) return serve(Library::none());
+  if (platform_of(settings.discovery, signs) == Platform::kTegra) return serve(Library::none());
   return std::unexpected(std::move(library).error());
 }
 
@@ -26,17 +26,17 @@ bool Driver::has_library() const {
   return library_->functions().init != nullptr;
 }
 
-Result<inventory::Inventory> Driver::scan() {
+Result<Inventory> Driver::scan() {
   if (!has_library()) {
-    inventory::Inventory node;
-    node.platform = inventory::platform_of(discovery_, signs_);
+    Inventory node;
+    node.platform = platform_of(discovery_, signs_);
     return node;
   }
   TRY(Scan scan, scan_node(*library_, {root_, !signs_.dxcore}, ever_held_));
-  inventory::PlatformSigns signs = signs_;
-  signs.integrated_gpu = std::ranges::any_of(
-      scan.inventory.gpus, [](const inventory::Gpu& gpu) { return inventory::is_integrated_gpu(gpu.name); });
-  scan.inventory.platform = inventory::platform_of(discovery_, signs);
+  PlatformSigns signs = signs_;
+  signs.integrated_gpu =
+      std::ranges::any_of(scan.inventory.gpus, [](const Gpu& gpu) { return is_integrated_gpu(gpu.name); });
+  scan.inventory.platform = platform_of(discovery_, signs);
   held_ = std::move(scan.held);
   missing_ = std::move(scan.missing);
   for (const Held& gpu : held_) {
@@ -70,7 +70,7 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
 
 Result<std::vector<GpuUse>> Driver::use() {
   if (held_.empty()) {
-    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+    TRY([[maybe_unused]] const Inventory scanned, scan());
   }
   std::vector<GpuUse> all;
   all.reserve(held_.size());
@@ -98,23 +98,23 @@ bool Driver::more_answer() const {
   });
 }
 
-Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode) {
+Status Driver::set_compute_mode(const std::string& gpu_uuid, ComputeMode mode) {
   if (held_.empty()) {
-    TRY([[maybe_unused]] const inventory::Inventory scanned, scan());
+    TRY([[maybe_unused]] const Inventory scanned, scan());
   }
   const auto gpu = std::ranges::find(held_, gpu_uuid, &Held::uuid);
   if (gpu == held_.end())
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
   const Functions& f = library_->functions();
   TRY_STATUS(library_->check(call(f.set_compute_mode, gpu->device, static_cast<std::int32_t>(mode)),
-                             "cannot set the compute mode to " + std::string(inventory::to_string(mode)), gpu_uuid));
+                             "cannot set the compute mode to " + std::string(to_string(mode)), gpu_uuid));
   // Read the mode back: with MIG on, the driver accepts it for MIG devices only, and some versions ignore it silently.
   const auto now = reported(f.compute_mode, gpu->device);
   if (now && *now != static_cast<std::int32_t>(mode))
-    return fail(Kind::kConflict,
-                "the driver accepted the compute mode " + std::string(inventory::to_string(mode)) +
-                    " but another one is in effect",
-                gpu_uuid, *now);
+    return fail(
+        Kind::kConflict,
+        "the driver accepted the compute mode " + std::string(to_string(mode)) + " but another one is in effect",
+        gpu_uuid, *now);
   return {};
 }
 
@@ -122,12 +122,12 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, inventory::ComputeM
 
 namespace tranche::gpu {
 
-void Presence::saw(const std::string& system_root, const inventory::Inventory& scanned) {
+void Presence::saw(const std::string& system_root, const Inventory& scanned) {
   for (const auto& gpu : scanned.gpus)
     if (nvml::has_function(system_root, gpu.pci_bus_id)) had_function_.insert(gpu.uuid);
 }
 
-bool Presence::has_left(const std::string& system_root, const inventory::Gpu& gpu) const {
+bool Presence::has_left(const std::string& system_root, const Gpu& gpu) const {
   return had_function_.contains(gpu.uuid) && !nvml::has_function(system_root, gpu.pci_bus_id);
 }
 

@@ -18,10 +18,10 @@ class Driver {
   static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
 
   std::string library_path() const { return library_->path(); }
-  Result<inventory::Inventory> scan();
+  Result<Inventory> scan();
   Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
   // Scans first if no scan was made yet.
-  Status set_compute_mode(const std::string& gpu_uuid, inventory::ComputeMode mode);
+  Status set_compute_mode(const std::string& gpu_uuid, ComputeMode mode);
   bool has_library() const;             // false: the platform is served without the library
   bool answers(const Held& gpu) const;  // false: the driver reports the GPU as lost
   bool more_answer() const;  // than at the last scan: a missing GPU answers, or the driver counts an additional one
@@ -31,14 +31,14 @@ class Driver {
   const std::vector<Missing>& missing() const { return missing_; }
 
  private:
-  Driver(std::unique_ptr<Library> library, const NvmlSettings& settings, inventory::PlatformSigns signs)
+  Driver(std::unique_ptr<Library> library, const NvmlSettings& settings, PlatformSigns signs)
       : library_(std::move(library)), root_(settings.system_root), discovery_(settings.discovery), signs_(signs) {}
   Result<GpuUse> use_of(const Held& gpu) const;
 
   std::unique_ptr<Library> library_;
   std::string root_;
   config::DiscoveryStrategy discovery_;
-  inventory::PlatformSigns signs_;  // as far as known without querying the GPUs
+  PlatformSigns signs_;  // as far as known without querying the GPUs
   std::vector<Held> held_;
   std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that stopped answering
   std::vector<Missing> missing_;

@@ -38,7 +38,7 @@ std::vector<std::string> wanted_in(const std::string& folder, const Wanted& want
 
 // The folder of the function; "" if the input is not an address.
 std::string folder_of(const std::string& root, std::string_view bus_id) {
-  const std::string address = inventory::sysfs_address(bus_id);
+  const std::string address = sysfs_address(bus_id);
   return address.empty() ? "" : os::under_root(root, "/sys/bus/pci/devices/" + address);
 }
 

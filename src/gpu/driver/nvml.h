@@ -48,8 +48,8 @@ struct NvmlSettings {
 // <system_root>/sys) and no longer has it. A GPU that merely stopped answering keeps its function. One thread.
 class Presence {
  public:
-  void saw(const std::string& system_root, const inventory::Inventory& scanned);
-  bool has_left(const std::string& system_root, const inventory::Gpu& gpu) const;
+  void saw(const std::string& system_root, const Inventory& scanned);
+  bool has_left(const std::string& system_root, const Gpu& gpu) const;
 
  private:
   std::set<std::string> had_function_;  // UUIDs
@@ -72,8 +72,8 @@ struct GpuEvent {
   What what = What::kXid;
   std::string gpu_uuid{};  // or of a MIG device, by either of its names; "" = the driver does not report which: all
   std::uint64_t xid = 0;
-  std::uint32_t gpu_instance = inventory::kNoInstance;  // kNoInstance: the whole GPU
-  std::uint32_t compute_instance = inventory::kNoInstance;
+  std::uint32_t gpu_instance = kNoInstance;  // kNoInstance: the whole GPU
+  std::uint32_t compute_instance = kNoInstance;
   std::string why{};
 };
 
@@ -82,8 +82,8 @@ struct GpuHolder {
   std::uint32_t pid = 0;
   Bytes memory{};  // 0 when the driver does not report it
   bool mps_client = false;
-  std::uint32_t gpu_instance = inventory::kNoInstance;  // kNoInstance: the whole GPU
-  std::uint32_t compute_instance = inventory::kNoInstance;
+  std::uint32_t gpu_instance = kNoInstance;  // kNoInstance: the whole GPU
+  std::uint32_t compute_instance = kNoInstance;
   friend bool operator==(const GpuHolder&, const GpuHolder&) = default;
 };
 
@@ -93,7 +93,7 @@ struct GpuUse {
   Bytes total;
   std::uint32_t utilization = 0;     // percent; 0 when the driver does not report it
   std::vector<GpuHolder> processes;  // one for each pid
-  inventory::ComputeMode compute_mode = inventory::ComputeMode::kDefault;
+  ComputeMode compute_mode = ComputeMode::kDefault;
   std::optional<bool> persistence;  // absent: the driver does not report it
   std::optional<std::uint32_t>
       demand;  // field 230, the recovery action that the driver requests; absent: no such field
@@ -127,8 +127,7 @@ class Channel;
 class NvmlThread {
  public:
   struct Callbacks {
-    std::function<void(const Result<inventory::Inventory>&)>
-        on_inventory;  // at every (re)scan and every failed attempt
+    std::function<void(const Result<Inventory>&)> on_inventory;  // at every (re)scan and every failed attempt
     std::function<void(const GpuEvent&)> on_event{};
     std::function<void(const Result<std::vector<GpuUse>>&)> on_use{};  // result of ask_use
     std::function<void(const std::vector<GpuSample>&)>
@@ -155,7 +154,7 @@ class NvmlThread {
   // When the last reported figures of one GPU, or of any, were last confirmed; 0 = never.
   MonoTime last_sample(const std::string& gpu_uuid) const;
   MonoTime last_sample() const;
-  void set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done);
+  void set_compute_mode(std::string gpu_uuid, ComputeMode mode, std::function<void(Status)> done);
   // Measures the activity of the GPUs, one GPU at a time between two samples of memory holders; no result while there
   // is no driver.
   void measure();

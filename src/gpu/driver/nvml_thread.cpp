@@ -64,7 +64,7 @@ MonoTime NvmlThread::last_sample() const {
   return channel_ ? channel_->last_sample() : MonoTime{};
 }
 
-void NvmlThread::set_compute_mode(std::string gpu_uuid, inventory::ComputeMode mode, std::function<void(Status)> done) {
+void NvmlThread::set_compute_mode(std::string gpu_uuid, ComputeMode mode, std::function<void(Status)> done) {
   if (!channel_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
   channel_->request(
       [&](nvml::Requests& requests) { requests.modes.push_back({std::move(gpu_uuid), mode, std::move(done)}); });

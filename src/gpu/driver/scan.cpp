@@ -15,7 +15,7 @@ namespace {
 
 // For each other GPU, the number of active links of `from` that end there. Links into a switch end at the switch's
 // address, or at FFFFFFFF:FF:FF.0 if a virtual machine hides it, and so are not counted for any GPU.
-std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const std::vector<inventory::Gpu>& gpus) {
+std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const std::vector<Gpu>& gpus) {
   std::vector<std::uint32_t> links(gpus.size(), 0);
   for (std::uint32_t link = 0; link < kMaxNvLinks; ++link) {
     std::int32_t state = 0;
@@ -27,8 +27,8 @@ std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const s
     PciInfo remote{};
     if (call(f.nvlink_remote_pci, from, link, &remote) != Return::kSuccess) continue;
     remote.bus_id[sizeof(remote.bus_id) - 1] = '\0';
-    const auto it = std::find_if(gpus.begin(), gpus.end(),
-                                 [&remote](const inventory::Gpu& gpu) { return gpu.pci_bus_id == remote.bus_id; });
+    const auto it =
+        std::find_if(gpus.begin(), gpus.end(), [&remote](const Gpu& gpu) { return gpu.pci_bus_id == remote.bus_id; });
     if (it != gpus.end()) ++links[static_cast<std::size_t>(it - gpus.begin())];
   }
   return links;
@@ -36,11 +36,10 @@ std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const s
 
 // How close the GPUs are to each other: the PCIe level of their common ancestor, and the active NVLinks that connect
 // two of them directly. Every pair once, a < b; indices into `gpus`, which is in the order of `held`.
-std::vector<inventory::GpuLink> read_links(const Library& library, const std::vector<Held>& held,
-                                           const std::vector<inventory::Gpu>& gpus) {
+std::vector<GpuLink> read_links(const Library& library, const std::vector<Held>& held, const std::vector<Gpu>& gpus) {
   const Functions& f = library.functions();
   constexpr std::int32_t kSystem = 50;
-  std::vector<inventory::GpuLink> links;
+  std::vector<GpuLink> links;
   for (std::uint32_t a = 0; a < held.size(); ++a) {
     const std::vector<std::uint32_t> direct =
         held.size() > 1 ? direct_links(f, held[a].device, gpus) : std::vector<std::uint32_t>{};
@@ -55,7 +54,7 @@ std::vector<inventory::GpuLink> read_links(const Library& library, const std::ve
 
 constexpr const char* kTable = "/proc/driver/nvidia-caps/mig-minors";
 
-void say_bad_lines(const std::string& path, const inventory::MigMinors& table, inventory::Inventory& node) {
+void say_bad_lines(const std::string& path, const MigMinors& table, Inventory& node) {
   if (table.bad_lines == 0) return;
   for (const std::string& sentence : table.not_understood) node.doubts.push_back(path + ": " + sentence);
   if (table.bad_lines > table.not_understood.size())
@@ -64,18 +63,18 @@ void say_bad_lines(const std::string& path, const inventory::MigMinors& table, i
 
 // The device nodes that open MIG instances, from the driver's table under /proc: gi_cap and ci_cap of all MIG devices.
 // Entries that the table does not have stay absent, and the node's doubts list them.
-void find_mig_nodes(const std::string& root, inventory::Inventory& node) {
-  if (std::ranges::all_of(node.gpus, [](const inventory::Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
+void find_mig_nodes(const std::string& root, Inventory& node) {
+  if (std::ranges::all_of(node.gpus, [](const Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
   const std::string path = os::under_root(root, kTable);
   const auto text = os::read_file(path);
   if (!text) {
     node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));
     return;
   }
-  const inventory::MigMinors table = inventory::parse_mig_minors(*text);
+  const MigMinors table = parse_mig_minors(*text);
   say_bad_lines(path, table, node);
-  for (inventory::Gpu& gpu : node.gpus) {
-    for (inventory::MigDevice& mig : gpu.mig_devices) {
+  for (Gpu& gpu : node.gpus) {
+    for (MigDevice& mig : gpu.mig_devices) {
       mig.gi_cap = table.of(gpu.minor, mig.gpu_instance);
       mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
       if (!mig.gi_cap || !mig.ci_cap)
@@ -103,10 +102,10 @@ std::string clique_of(const Functions& f, Device device) {
 // Reads one GPU. A value that it does not report is added to the node's doubts: the GPU is served and the doubt shown.
 class Reader {
  public:
-  Reader(const Library& library, const ScanPlace& place, inventory::Inventory& node)
+  Reader(const Library& library, const ScanPlace& place, Inventory& node)
       : library_(library), f_(library.functions()), place_(place), node_(node) {}
 
-  Result<inventory::Gpu> read(Device device, std::uint32_t index) {
+  Result<Gpu> read(Device device, std::uint32_t index) {
     device_ = device;
     gpu_ = {};
     gpu_.index = index;
@@ -130,7 +129,7 @@ class Reader {
   Status read_minor() {
     const Return code = call(f_.minor_number, device_, &gpu_.minor);
     if (code != Return::kSuccess) gpu_.minor = gpu_.index;
-    if (!place_.a_node_for_each || inventory::is_integrated_gpu(gpu_.name)) return {};
+    if (!place_.a_node_for_each || is_integrated_gpu(gpu_.name)) return {};
     return library_.check(code, "the driver does not report which device node is its own", "nvmlDeviceGetMinorNumber");
   }
 
@@ -168,17 +167,16 @@ class Reader {
     } else {
       doubt(code, "the driver does not report its compute capability", "nvmlDeviceGetCudaComputeCapability");
     }
-    gpu_.sm_count =
-        inventory::sm_count_from_cores(reported(f_.cuda_cores, device_).value_or(0), gpu_.compute_capability);
+    gpu_.sm_count = sm_count_from_cores(reported(f_.cuda_cores, device_).value_or(0), gpu_.compute_capability);
     gpu_.compute_mode = compute_mode_of(f_, device_);
   }
 
   const Library& library_;
   const Functions& f_;
   const ScanPlace& place_;
-  inventory::Inventory& node_;
+  Inventory& node_;
   Device device_ = nullptr;
-  inventory::Gpu gpu_;
+  Gpu gpu_;
 };
 
 std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known) {
@@ -188,15 +186,15 @@ std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known)
 
 }  // namespace
 
-inventory::ComputeMode compute_mode_of(const Functions& f, Device device) {
+ComputeMode compute_mode_of(const Functions& f, Device device) {
   const std::int32_t mode = reported(f.compute_mode, device).value_or(-1);
-  return mode >= 0 && mode <= 3 ? static_cast<inventory::ComputeMode>(mode) : inventory::ComputeMode::kDefault;
+  return mode >= 0 && mode <= 3 ? static_cast<ComputeMode>(mode) : ComputeMode::kDefault;
 }
 
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known) {
   const Functions& f = library.functions();
   Scan scan;
-  inventory::Inventory& node = scan.inventory;
+  Inventory& node = scan.inventory;
   std::array<char, kVersionLength> version{};
   if (call(f.driver_version, version.data(), static_cast<std::uint32_t>(version.size() - 1)) == Return::kSuccess) {
     node.driver_version = version.data();
@@ -215,7 +213,7 @@ Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std
           library.error(code, name_of_missing(index, known) + " does not answer", "nvmlDeviceGetHandleByIndex")));
       continue;
     }
-    Result<inventory::Gpu> gpu = reader.read(device, index);
+    Result<Gpu> gpu = reader.read(device, index);
     if (!gpu) {
       scan.missing.push_back({index, gpu.error().code == static_cast<int>(Return::kGpuIsLost)});
       node.unreadable.push_back(to_string(within(std::move(gpu).error(), name_of_missing(index, known))));

@@ -22,7 +22,7 @@ struct Missing {  // a GPU that the driver counts but that did not answer
 };
 
 struct Scan {
-  inventory::Inventory inventory;
+  Inventory inventory;
   std::vector<Held> held;  // in the order of inventory.gpus
   std::vector<Missing> missing;
 };
@@ -32,7 +32,7 @@ struct ScanPlace {
   bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
 };
 
-inventory::ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
+ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
 
 // known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
 Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);

@@ -10,8 +10,6 @@
 namespace tranche::gpu::nvml {
 namespace scan_test {
 
-using inventory::ComputeMode;
-using inventory::Inventory;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -39,7 +37,7 @@ TEST(NvmlScan, ReadsEveryFieldOfFourH200InAVirtualMachine) {
   EXPECT_EQ(node.cuda_driver_version, 13000);
   EXPECT_THAT(node.unreadable, IsEmpty());
   ASSERT_EQ(node.gpus.size(), 4u);
-  const inventory::Gpu& gpu = node.gpus[0];
+  const Gpu& gpu = node.gpus[0];
   EXPECT_EQ(gpu.uuid, sim.node().gpus()[0].uuid);
   EXPECT_EQ(gpu.index, 0u);
   EXPECT_EQ(gpu.minor, 0u);
@@ -48,7 +46,7 @@ TEST(NvmlScan, ReadsEveryFieldOfFourH200InAVirtualMachine) {
   EXPECT_EQ(gpu.pci_class, 0x030200u);
   EXPECT_EQ(gpu.numa_node, std::nullopt);
   EXPECT_EQ(gpu.memory, Bytes{150754820096});
-  EXPECT_EQ(gpu.compute_capability, (inventory::ComputeCapability{9, 0}));
+  EXPECT_EQ(gpu.compute_capability, (ComputeCapability{9, 0}));
   EXPECT_EQ(gpu.sm_count, 132u);
   EXPECT_TRUE(gpu.mig_capable);
   EXPECT_FALSE(gpu.mig_enabled);
@@ -57,7 +55,7 @@ TEST(NvmlScan, ReadsEveryFieldOfFourH200InAVirtualMachine) {
   EXPECT_EQ(node.gpus[1].numa_node, 1u);
   EXPECT_EQ(node.gpus[3].pci_bus_id, "00000000:00:09.0");
   ASSERT_EQ(node.links.size(), 6u) << "every pair once";
-  for (const inventory::GpuLink& link : node.links) {
+  for (const GpuLink& link : node.links) {
     EXPECT_LT(link.a, link.b);
     EXPECT_EQ(link.pcie_level, 30);
     EXPECT_EQ(link.nvlinks, 0u) << "links end at a switch that the machine hides";
@@ -70,7 +68,7 @@ TEST(NvmlScan, KnowsOtherGenerations) {
   ASSERT_EQ(turing.gpus.size(), 1u);
   EXPECT_EQ(turing.gpus[0].name, "Tesla T4");
   EXPECT_EQ(turing.gpus[0].sm_count, 40u);
-  EXPECT_EQ(turing.gpus[0].compute_capability, (inventory::ComputeCapability{7, 5}));
+  EXPECT_EQ(turing.gpus[0].compute_capability, (ComputeCapability{7, 5}));
   EXPECT_FALSE(turing.gpus[0].mig_capable);
   EXPECT_THAT(turing.links, IsEmpty());
 
@@ -88,7 +86,7 @@ TEST(NvmlScan, CountsLinksThatRunStraightToAnotherGpu) {
   SimFixture sim("gpus: {profile: A100-PCIE-40GB, count: 4}\ntopology: pcie\n");
   const Inventory node = scan(sim);
   ASSERT_EQ(node.links.size(), 6u);
-  for (const inventory::GpuLink& link : node.links) {
+  for (const GpuLink& link : node.links) {
     const bool bridged = (link.a == 0 && link.b == 1) || (link.a == 2 && link.b == 3);
     EXPECT_EQ(link.nvlinks, bridged ? 12u : 0u) << link.a << " " << link.b;
   }
@@ -102,7 +100,7 @@ TEST(NvmlScan, ReadsMigDevicesAcrossGaps) {
   ASSERT_EQ(node.gpus.size(), 2u);
   ASSERT_TRUE(node.gpus[0].mig_enabled);
   ASSERT_EQ(node.gpus[0].mig_devices.size(), 3u);
-  const inventory::MigDevice& first = node.gpus[0].mig_devices[0];
+  const MigDevice& first = node.gpus[0].mig_devices[0];
   EXPECT_EQ(first.profile, "3g.40gb");
   EXPECT_THAT(first.uuid, HasSubstr("MIG-"));
   EXPECT_EQ(first.sm_count, 42u);

@@ -201,7 +201,7 @@ bool Session::scan_and_register(bool report_always) {
   flush_events();
   events_.reset();
   telemetry_.forget(driver_->library());
-  Result<inventory::Inventory> scanned = driver_->scan();
+  Result<Inventory> scanned = driver_->scan();
   if (!scanned) {
     channel_->report_inventory(std::move(scanned));
     reported_.reset();
@@ -213,8 +213,8 @@ bool Session::scan_and_register(bool report_always) {
     known_.insert(gpu.uuid);
     if (lost_.erase(gpu.uuid) != 0) channel_->report_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
   }
-  unplaced_ = std::ranges::any_of(scanned->gpus, [](const inventory::Gpu& gpu) {
-    return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !inventory::is_placed(mig); });
+  unplaced_ = std::ranges::any_of(scanned->gpus, [](const Gpu& gpu) {
+    return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !is_placed(mig); });
   });
   if (report_always || reported_ != *scanned) {
     reported_ = *scanned;

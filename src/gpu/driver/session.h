@@ -176,7 +176,7 @@ class Session {
   const NvmlSettings settings_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Events> events_;  // freed before driver_
-  std::optional<inventory::Inventory> reported_;
+  std::optional<Inventory> reported_;
   std::set<std::string> known_;                   // UUIDs of all GPUs found so far
   std::set<std::string> lost_;                    // reported as lost and not yet as back
   std::map<std::string, std::string> unwatched_;  // reported as such, and why

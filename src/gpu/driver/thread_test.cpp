@@ -142,11 +142,10 @@ TEST(NvmlThread, SetsTheComputeModeAndAnswersOnTheLoop) {
   Watcher watcher(quick(sim));
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
   std::optional<Status> answer;
-  watcher.thread().set_compute_mode(sim.node().gpus()[0].uuid, inventory::ComputeMode::kExclusiveProcess,
-                                    [&](Status status) {
-                                      answer = std::move(status);
-                                      watcher.stopped();
-                                    });
+  watcher.thread().set_compute_mode(sim.node().gpus()[0].uuid, ComputeMode::kExclusiveProcess, [&](Status status) {
+    answer = std::move(status);
+    watcher.stopped();
+  });
   ASSERT_TRUE(watcher.until([&] { return answer.has_value(); }));
   EXPECT_TRUE(*answer) << to_string(answer->error());
   EXPECT_EQ(sim.node().compute_mode(0), 3);

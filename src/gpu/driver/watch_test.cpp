@@ -163,11 +163,11 @@ TEST(NvmlWatch, AMigDeviceWithoutAPlaceIsListedAndLookedAtAgain) {
   ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 1); }));
   const auto& before = watcher.inventories.back()->gpus[0].mig_devices;
   ASSERT_EQ(before.size(), 2u);
-  EXPECT_FALSE(inventory::is_placed(before[0]));
+  EXPECT_FALSE(is_placed(before[0]));
   EXPECT_EQ(before[0].profile, "3g.71gb");
   sim.node().clear_faults();
   ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 2; }));
-  for (const auto& mig : watcher.inventories.back()->gpus[0].mig_devices) EXPECT_TRUE(inventory::is_placed(mig));
+  for (const auto& mig : watcher.inventories.back()->gpus[0].mig_devices) EXPECT_TRUE(is_placed(mig));
 }
 
 }  // namespace watch_test

@@ -16,13 +16,13 @@ namespace tranche::gpu::nvml {
 class Watcher {
  public:
   explicit Watcher(const NvmlSettings& settings) : loop_(*os::Loop::open()) {
-    thread_.emplace(*loop_,
-                    NvmlThread::Callbacks{
-                        .on_inventory = [this](const Result<inventory::Inventory>& node) { note(inventories, node); },
-                        .on_event = [this](const GpuEvent& event) { note(events, event); },
-                        .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
-                        .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
-                        .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
+    thread_.emplace(
+        *loop_,
+        NvmlThread::Callbacks{.on_inventory = [this](const Result<Inventory>& node) { note(inventories, node); },
+                              .on_event = [this](const GpuEvent& event) { note(events, event); },
+                              .on_use = [this](const Result<std::vector<GpuUse>>& use) { note(uses, use); },
+                              .on_sample = [this](const std::vector<GpuSample>& all) { note(samples, all); },
+                              .on_telemetry = [this](const std::vector<GpuTelemetry>& round) { note(rounds, round); }});
     thread_->start(settings);
   }
 
@@ -43,7 +43,7 @@ class Watcher {
     return done();
   }
 
-  std::deque<Result<inventory::Inventory>> inventories;
+  std::deque<Result<Inventory>> inventories;
   std::deque<GpuEvent> events;
   std::deque<Result<std::vector<GpuUse>>> uses;
   std::deque<std::vector<GpuSample>> samples;

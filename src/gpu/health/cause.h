@@ -7,7 +7,7 @@
 
 #include "base/enum_names.h"
 
-namespace tranche::health {
+namespace tranche::gpu {
 
 enum class Cause {
   kXid,        // an XID of class drain; or back after repeated faults and under observation
@@ -30,4 +30,4 @@ struct Unhealthy {
   friend bool operator==(const Unhealthy&, const Unhealthy&) = default;
 };
 
-}  // namespace tranche::health
+}  // namespace tranche::gpu

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "config/document/amounts.h"
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace {
 
 constexpr int kMostDoublings = 4;  // 16 times exceeds the longest period already
@@ -36,21 +36,21 @@ std::string xid_text(std::uint64_t xid, bool guessed) {
                      guessed ? ", and the driver would not say on which GPU" : "");
 }
 
-Scope of_instances(const inventory::Gpu& gpu, std::uint32_t gi, std::uint32_t ci) {
+Scope of_instances(const Gpu& gpu, std::uint32_t gi, std::uint32_t ci) {
   Scope scope;
   for (const auto& mig : gpu.mig_devices) {
-    if (mig.gpu_instance == gi && (ci == inventory::kNoInstance || mig.compute_instance == ci))
+    if (mig.gpu_instance == gi && (ci == kNoInstance || mig.compute_instance == ci))
       scope.targets.push_back({mig.uuid, gpu.uuid});
   }
   if (scope.targets.empty())
     scope.unattributed = "GPU " + gpu.uuid + " has no MIG device in GPU instance " + std::to_string(gi) +
-                         (ci == inventory::kNoInstance ? "" : ", compute instance " + std::to_string(ci));
+                         (ci == kNoInstance ? "" : ", compute instance " + std::to_string(ci));
   return scope;
 }
 
 }  // namespace
 
-Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
+Scope scope_of(const Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
                std::uint32_t compute_instance) {
   Scope scope;
   if (uuid.empty()) {
@@ -61,7 +61,7 @@ Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std
   }
   if (const auto* gpu = find_gpu(inventory, uuid)) {
     // Without MIG there are no instances to distinguish, whatever the event names.
-    if (gpu_instance != inventory::kNoInstance && !gpu->mig_devices.empty())
+    if (gpu_instance != kNoInstance && !gpu->mig_devices.empty())
       return of_instances(*gpu, gpu_instance, compute_instance);
     scope.targets.push_back({gpu->uuid, gpu->uuid});
     return scope;
@@ -94,7 +94,7 @@ void FaultLedger::raise_level(Record& record, MonoTime now) const {
   record.strike = now;
 }
 
-FaultLedger::Record& FaultLedger::open(const Target& device, MonoTime now) {
+FaultLedger::Record& FaultLedger::open(const FaultTarget& device, MonoTime now) {
   const auto [at, first] = records_.try_emplace(device.uuid);
   Record& record = at->second;
   if (first) {
@@ -109,7 +109,7 @@ FaultLedger::Record& FaultLedger::open(const Target& device, MonoTime now) {
   return record;
 }
 
-void FaultLedger::fault(const Target& device, std::uint64_t xid, XidClass cls, bool guessed, MonoTime now) {
+void FaultLedger::fault(const FaultTarget& device, std::uint64_t xid, XidClass cls, bool guessed, MonoTime now) {
   if (cls != XidClass::kDrain && cls != XidClass::kReset) return;
   Record& record = open(device, now);
   if (record.cls == XidClass::kReset) return;  // the worse class stays
@@ -172,7 +172,7 @@ void FaultLedger::watched(const std::string& gpu) {
   unwatched_.erase(gpu);
 }
 
-void FaultLedger::keep_only(const inventory::Inventory& inventory) {
+void FaultLedger::keep_only(const Inventory& inventory) {
   const auto gone = [&](const std::string& uuid) { return scope_of(inventory, uuid, ~0u, ~0u).targets.empty(); };
   std::erase_if(records_, [&](const auto& entry) { return gone(entry.first); });
   std::erase_if(demands_, [&](const auto& entry) { return gone(entry.first); });
@@ -226,4 +226,4 @@ std::map<std::string, Unhealthy> FaultLedger::faults() const {
   return faults;
 }
 
-}  // namespace tranche::health
+}  // namespace tranche::gpu

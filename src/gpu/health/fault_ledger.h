@@ -24,29 +24,29 @@
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::health {
+namespace tranche::gpu {
 
-struct Target {
+struct FaultTarget {
   std::string uuid;  // GPU or MIG device
   std::string gpu;   // the GPU it is, or is on
-  friend bool operator==(const Target&, const Target&) = default;
+  friend bool operator==(const FaultTarget&, const FaultTarget&) = default;
 };
 
 // Which devices a driver event is about. A GPU represents itself and all MIG devices on it (advertise/ spreads a GPU's
 // fault); an event that names instances is about those alone.
 struct Scope {
-  std::vector<Target> targets;  // in driver order
-  bool guessed = false;         // the driver did not report which GPU, so all are targets
-  std::string unattributed;     // why there are no targets, for the log
+  std::vector<FaultTarget> targets;  // in driver order
+  bool guessed = false;              // the driver did not report which GPU, so all are targets
+  std::string unattributed;          // why there are no targets, for the log
 };
 
 // uuid: of a GPU or a MIG device, by its present or its old name; "" = the driver did not report it. The instances are
 // kNoInstance if the event names none. An event that names both is about that MIG device; one that names only the GPU
 // instance is about all MIG devices in it.
-Scope scope_of(const inventory::Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
+Scope scope_of(const Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
                std::uint32_t compute_instance);
 
-struct Settings {
+struct HealthSettings {
   Duration quiet_period = std::chrono::minutes(5);  // above 0
   Duration longest() const { return quiet_period * 12; }
   Duration burst() const { return quiet_period / 30; }
@@ -58,17 +58,17 @@ enum class Demand : std::uint32_t { kNone = 0, kReset = 1, kReboot = 2, kDrainPe
 
 class FaultLedger {
  public:
-  explicit FaultLedger(Settings settings = {}) : settings_(settings) {}
+  explicit FaultLedger(HealthSettings settings = {}) : settings_(settings) {}
 
   // Only kDrain and kReset have an effect. guessed: the driver did not report which GPU.
-  void fault(const Target& device, std::uint64_t xid, XidClass cls, bool guessed, MonoTime now);
+  void fault(const FaultTarget& device, std::uint64_t xid, XidClass cls, bool guessed, MonoTime now);
   void lost(const std::string& gpu, MonoTime now);
   void back(const std::string& gpu, MonoTime now);
   // The GPU answered. demand: its field 230, absent if the driver does not have that field.
   void answered(const std::string& gpu, std::optional<std::uint32_t> demand, MonoTime now);
   void unwatched(const std::string& gpu, std::string why);
   void watched(const std::string& gpu);
-  void keep_only(const inventory::Inventory& inventory);  // forgets devices that no longer exist
+  void keep_only(const Inventory& inventory);  // forgets devices that no longer exist
 
   // True when answered() is needed now; then false until the next interval.
   bool wants_look(MonoTime now);
@@ -79,7 +79,7 @@ class FaultLedger {
 
  private:
   struct Record {
-    Target device;
+    FaultTarget device;
     bool open = false;
     bool lost = false;
     bool guessed = false;
@@ -93,17 +93,17 @@ class FaultLedger {
     Duration quiet{};
     MonoTime look_at;
   };
-  Record& open(const Target& device, MonoTime now);
+  Record& open(const FaultTarget& device, MonoTime now);
   void raise_level(Record& record, MonoTime now) const;
   void recover(Record& record, MonoTime now) const;
   void stay_quiet(Record& record, int level, MonoTime now) const;
   Duration quiet_of(int level) const;
   Unhealthy describe(const Record& record) const;
 
-  Settings settings_;
+  HealthSettings settings_;
   std::map<std::string, Record> records_;         // by device; closed ones keep the count
   std::map<std::string, std::uint32_t> demands_;  // by GPU; only values that keep it from accepting work
   std::map<std::string, std::string> unwatched_;  // by GPU
 };
 
-}  // namespace tranche::health
+}  // namespace tranche::gpu

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace fault_ledger_test {
 
 using std::chrono::hours;
@@ -11,14 +11,14 @@ using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::IsEmpty;
 constexpr MonoTime kStart{};
-const Target kA{"GPU-a", "GPU-a"};
-const Target kMig{"MIG-1", "GPU-a"};
+const FaultTarget kA{"GPU-a", "GPU-a"};
+const FaultTarget kMig{"MIG-1", "GPU-a"};
 
 FaultLedger five_minutes() {
   return FaultLedger({minutes(5)});
 }
 
-void drain(FaultLedger& ledger, MonoTime now, const Target& device = kA) {
+void drain(FaultLedger& ledger, MonoTime now, const FaultTarget& device = kA) {
   ledger.fault(device, 54, XidClass::kDrain, false, now);
 }
 
@@ -189,7 +189,7 @@ TEST(FaultLedger, ForgetsDevicesThatAreNoMore) {
   FaultLedger ledger;
   drain(ledger, kStart, kMig);
   drain(ledger, kStart);
-  inventory::Inventory node;
+  Inventory node;
   node.gpus.resize(1);
   node.gpus[0].uuid = "GPU-a";
   ledger.keep_only(node);
@@ -198,4 +198,4 @@ TEST(FaultLedger, ForgetsDevicesThatAreNoMore) {
 }
 
 }  // namespace fault_ledger_test
-}  // namespace tranche::health
+}  // namespace tranche::gpu

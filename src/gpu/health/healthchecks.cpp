@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace {
 
 // From data/xids.yaml (src/gpu/CMakeLists.txt): sorted, without overlap.
@@ -74,4 +74,4 @@ XidClass class_of_xid(std::uint64_t xid) {
   return rule == nullptr ? XidClass::kDrain : rule->cls;
 }
 
-}  // namespace tranche::health
+}  // namespace tranche::gpu

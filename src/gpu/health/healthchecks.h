@@ -14,7 +14,7 @@
 #include "base/enum_names.h"
 #include "base/problem.h"
 
-namespace tranche::health {
+namespace tranche::gpu {
 
 enum class XidClass {
   kIgnore,       // a notice
@@ -61,4 +61,4 @@ std::string to_string(const XidChoice& choice);  // "all,13,31": what parse_xid_
 // kDrain.
 XidClass class_of(const HealthChecks& checks, std::uint64_t xid);
 
-}  // namespace tranche::health
+}  // namespace tranche::gpu

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace healthchecks_test {
 
 using testing::HasSubstr;
@@ -122,4 +122,4 @@ TEST(HealthChecks, IsWrittenAsItIsRead) {
 }
 
 }  // namespace healthchecks_test
-}  // namespace tranche::health
+}  // namespace tranche::gpu

@@ -2,16 +2,15 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace scope_test {
 
-using inventory::kNoInstance;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
 // GPU-a without MIG; GPU-b with GPU instance 1 split into two compute instances, and instance 5 whole.
-inventory::Inventory node() {
-  inventory::Inventory node;
+Inventory node() {
+  Inventory node;
   node.gpus.resize(2);
   node.gpus[0].uuid = "GPU-a";
   node.gpus[1].uuid = "GPU-b";
@@ -42,7 +41,7 @@ TEST(Scope, WithoutInstancesTheGpuWithAllItsMigDevicesIsMeant) {
 
 TEST(Scope, BothInstancesMeanThatMigDeviceAlone) {
   EXPECT_THAT(hit("GPU-b", 1, 1), ElementsAre("MIG-2"));
-  EXPECT_THAT(scope_of(node(), "GPU-b", 5, 0).targets, ElementsAre(Target{"MIG-3", "GPU-b"}));
+  EXPECT_THAT(scope_of(node(), "GPU-b", 5, 0).targets, ElementsAre(FaultTarget{"MIG-3", "GPU-b"}));
 }
 
 TEST(Scope, TheGpuInstanceAloneMeansAllMigDevicesInIt) {
@@ -78,4 +77,4 @@ TEST(Scope, ANameThatIsNotOfThisNodeMeansNobodyAndIsQuoted) {
 }
 
 }  // namespace scope_test
-}  // namespace tranche::health
+}  // namespace tranche::gpu

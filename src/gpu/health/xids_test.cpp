@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-namespace tranche::health {
+namespace tranche::gpu {
 namespace xids_test {
 
 // data/xids.yaml is the file that people edit; the build makes the table that the agent uses. They must be equal.
@@ -63,4 +63,4 @@ TEST(Xids, TheCatalogueDecidesAndTheUnknownDrains) {
 }
 
 }  // namespace xids_test
-}  // namespace tranche::health
+}  // namespace tranche::gpu

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 std::string profiles_of(const Gpu& gpu) {
@@ -104,4 +104,4 @@ std::vector<std::string> changes(const Inventory& before, const Inventory& after
   return out;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -8,7 +8,7 @@
 
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 // A scan completed with the GPUs that only an earlier scan found, except those that were certainly removed. A GPU that
 // stopped answering stays in every plan, as unhealthy: it may come back, and Tranche does not end its tenants.
@@ -24,4 +24,4 @@ std::vector<GpuLink> links_among(const std::vector<Gpu>& gpus, std::initializer_
 
 std::vector<std::string> changes(const Inventory& before, const Inventory& after);
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

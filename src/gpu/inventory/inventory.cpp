@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
   const auto found = std::ranges::find(inventory.gpus, uuid, &Gpu::uuid);
@@ -55,4 +55,4 @@ std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capabil
   return std::ranges::find(kWith128, capability) != std::end(kWith128) ? cores / 128 : 0;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

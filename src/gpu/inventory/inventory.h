@@ -12,7 +12,7 @@
 #include "base/enum_names.h"
 #include "base/units.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 struct ComputeCapability {
   int major = 0;
@@ -118,4 +118,4 @@ std::string sysfs_address(std::string_view nvml_bus_id);
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability);
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

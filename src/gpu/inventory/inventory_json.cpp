@@ -9,7 +9,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -246,4 +246,4 @@ Result<Inventory> parse_inventory(std::string_view json_text, std::string_view s
   return inventory;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -7,9 +7,9 @@
 #include "base/result.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 nlohmann::ordered_json to_json(const Inventory& inventory);
 Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source);
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

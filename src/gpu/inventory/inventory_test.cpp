@@ -8,7 +8,7 @@
 #include "gpu/inventory/inventory_json.h"
 #include "make.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 using ::testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(Sysfs, AddressesAreLowerCaseWithAFourDigitDomain) {
 }
 
 }  // namespace
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 constexpr std::size_t kMostQuoted = 3;
@@ -76,4 +76,4 @@ MigMinors parse_mig_minors(std::string_view text) {
   return table;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 struct MigMinors {
   std::map<std::tuple<std::uint32_t, std::uint32_t>, std::uint32_t> gpu_instances;  // (GPU minor, GI) → n
@@ -25,4 +25,4 @@ struct MigMinors {
 
 MigMinors parse_mig_minors(std::string_view text);
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

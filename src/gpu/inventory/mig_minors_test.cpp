@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(MigMinors, NoTextIsAnEmptyTable) {
 }
 
 }  // namespace
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -8,7 +8,7 @@
 #include "base/problem.h"
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 constexpr GpuModel kModels[] = {
@@ -99,4 +99,4 @@ Result<Inventory> inventory_of_model(std::string_view text) {
   return inventory;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

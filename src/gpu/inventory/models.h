@@ -8,7 +8,7 @@
 #include "base/result.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 struct GpuModel {
   std::string_view profile;  // "H100-SXM5-80GB"
@@ -30,4 +30,4 @@ bool names_model(std::string_view text);
 // 1 to 16 identical GPUs, without NVLinks, with driver 580.159.04 and CUDA 13.0. Errors: kInvalid.
 Result<Inventory> inventory_of_model(std::string_view text);
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

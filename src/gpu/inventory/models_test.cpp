@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace models_test {
 
 using ::testing::HasSubstr;
@@ -51,4 +51,4 @@ TEST(Models, AnUnknownModelIsAnsweredWithAGuessAndTheList) {
 }
 
 }  // namespace models_test
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -2,7 +2,7 @@
 
 #include "base/text.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 Platform platform_of(config::DiscoveryStrategy strategy, const PlatformSigns& signs) {
   using enum config::DiscoveryStrategy;
@@ -24,4 +24,4 @@ bool is_integrated_gpu(std::string_view device_name) {
          device_name.find("NVIDIA Thor") != std::string_view::npos;
 }
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -7,7 +7,7 @@
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 
 // Where NVIDIA's device plugin searches for the management library, in its order, so that one driver-root setting fits
 // both.
@@ -28,4 +28,4 @@ Platform platform_of(config::DiscoveryStrategy strategy, const PlatformSigns& si
 bool is_tegra_family(std::string_view soc_family);     // content of /sys/devices/soc0/family, in any case
 bool is_integrated_gpu(std::string_view device_name);  // "Orin (nvgpu)", "NVIDIA Thor"
 
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace tranche::inventory {
+namespace tranche::gpu {
 namespace {
 
 using config::DiscoveryStrategy;
@@ -51,4 +51,4 @@ TEST(PlatformOf, KnowsIntegratedGpusByTheirNames) {
 }
 
 }  // namespace
-}  // namespace tranche::inventory
+}  // namespace tranche::gpu

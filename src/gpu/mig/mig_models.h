@@ -14,7 +14,7 @@ struct Model {
   std::string_view name;  // "NVIDIA A100-SXM4-40GB", as the driver reports it
   std::uint32_t pci_device_id = 0;
   std::uint32_t memory_mib = 0;
-  inventory::ComputeCapability compute_capability;
+  gpu::ComputeCapability compute_capability;
   std::uint32_t memory_slices = 0;  // the grid of placements: 8, 4 or 12
   std::vector<Profile> profiles;    // the smallest first
 };

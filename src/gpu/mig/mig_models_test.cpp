@@ -56,7 +56,7 @@ TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
 }
 
 TEST(MigModels, AgreeWithTheModelsOfInventories) {
-  for (const auto& model : inventory::gpu_models()) {
+  for (const auto& model : gpu::gpu_models()) {
     if (!model.mig_capable) continue;
     const Model* known = find_model(model.profile);
     ASSERT_NE(known, nullptr) << model.profile;

@@ -128,7 +128,7 @@ bool GpuInstance::busy() const {
   return held || std::ranges::any_of(compute, &ComputeInstance::held);
 }
 
-bool mode_needs_reset(inventory::ComputeCapability capability) {
+bool mode_needs_reset(gpu::ComputeCapability capability) {
   return capability.major < 9;
 }
 

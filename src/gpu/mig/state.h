@@ -115,7 +115,7 @@ struct WholeInstance {
 
 // Ampere: a change of the mode takes effect when the GPU is reset, or at the next start of the machine. Later GPUs: at
 // once when no process holds the GPU.
-bool mode_needs_reset(inventory::ComputeCapability capability);
+bool mode_needs_reset(gpu::ComputeCapability capability);
 
 struct GpuState {
   std::uint32_t index = 0;
@@ -123,7 +123,7 @@ struct GpuState {
   std::string name;                    // "NVIDIA H200"
   std::uint32_t pci_device_id = 0;     // 0xDDDDVVVV, as NVML packs it; 0 = not known
   std::uint32_t pci_subsystem_id = 0;  // 0xSSSSVVVV; 0 = not known
-  inventory::ComputeCapability compute_capability;
+  gpu::ComputeCapability compute_capability;
   Bytes memory{};
   bool capable = false;
   bool enabled = false;

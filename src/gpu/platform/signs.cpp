@@ -19,7 +19,7 @@ bool is_tegra_under(const std::string& root) {
   if (!view) return false;
   if (view->look(kTegraRelease)) return true;
   const auto family = view->read(kSocFamily, kFamilyLimit);
-  return family && inventory::is_tegra_family(*family);
+  return family && is_tegra_family(*family);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ bool is_tegra_under(const std::string& root) {
 std::string library_in_root(const std::string& driver_root, const std::string& soname) {
   if (driver_root.find_first_not_of('/') == std::string::npos) return {};
   const auto view = os::RootView::open(driver_root);
-  for (const char* folder : inventory::kLibraryFolders) {
+  for (const char* folder : kLibraryFolders) {
     const auto place = view ? view->look(std::string(folder) + "/" + soname) : std::nullopt;
     if (!place) continue;
     std::string path = os::under_root(driver_root, place->path);
@@ -44,8 +44,8 @@ bool library_loads(const std::string& driver_root, const std::string& soname) {
   return true;
 }
 
-inventory::PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root) {
-  inventory::PlatformSigns signs;
+PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root) {
+  PlatformSigns signs;
   signs.dxcore = library_loads(driver_root, kDxcore);
   signs.tegra_system = is_tegra_under(driver_root) || is_tegra_under(system_root);
   return signs;

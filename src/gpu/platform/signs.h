@@ -1,5 +1,5 @@
 #pragma once
-// Signs of the kind of system, from its files and libraries; inventory::platform_of decides from them. Also finds the
+// Signs of the kind of system, from its files and libraries; platform_of decides from them. Also finds the
 // driver's libraries: under the driver root in the folders that NVIDIA's programs use, with links resolved inside that
 // root, else through the loader. Blocking file access and dlopen; no thread affinity.
 #include <string>
@@ -16,6 +16,6 @@ bool library_loads(const std::string& driver_root, const std::string& soname);  
 
 // Sets dxcore and tegra_system. The files are looked up under the driver root, as NVIDIA's plugin does, and under
 // `system_root`, as its other programs do.
-inventory::PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root);
+PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root);
 
 }  // namespace tranche::gpu

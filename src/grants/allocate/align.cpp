@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace {
 
 using Mask = std::uint32_t;
@@ -12,7 +12,7 @@ constexpr std::size_t kMostExact = 16;
 
 class Scores {
  public:
-  Scores(const inventory::Inventory& inventory, std::span<const std::uint32_t> gpus)
+  Scores(const gpu::Inventory& inventory, std::span<const std::uint32_t> gpus)
       : count_(gpus.size()), table_(count_ * count_) {
     constexpr auto kAbsent = static_cast<std::size_t>(-1);
     std::vector<std::size_t> place(inventory.gpus.size(), kAbsent);
@@ -199,12 +199,12 @@ std::vector<std::size_t> grow(const Scores& scores, std::vector<std::size_t> set
 
 }  // namespace
 
-int pair_score(const inventory::GpuLink& link) {
+int pair_score(const gpu::GpuLink& link) {
   // NVML's levels 50 (across the system) … 0 (same board) count 10 … 60.
   return 60 - std::clamp(link.pcie_level, 0, 50) + 100 * static_cast<int>(std::min(link.nvlinks, 18u));
 }
 
-std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::span<const std::uint32_t> available,
+std::vector<std::uint32_t> align(const gpu::Inventory& inventory, std::span<const std::uint32_t> available,
                                  std::span<const std::uint32_t> required, std::uint32_t size) {
   if (size == 0) return {};
   std::vector<std::uint32_t> gpus(available.begin(), available.end());
@@ -229,4 +229,4 @@ std::vector<std::uint32_t> align(const inventory::Inventory& inventory, std::spa
   return answer;
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace align_test {
 
 using ::testing::ElementsAre;
@@ -21,7 +21,7 @@ Set all_of(std::uint32_t gpus) {
 }
 
 // The sum of pair scores inside one set.
-int set_score(const inventory::Inventory& inventory, std::span<const std::uint32_t> set) {
+int set_score(const gpu::Inventory& inventory, std::span<const std::uint32_t> set) {
   int score = 0;
   for (const auto& link : inventory.links) {
     if (std::ranges::find(set, link.a) != set.end() && std::ranges::find(set, link.b) != set.end())
@@ -41,7 +41,7 @@ TEST(Align, PairScoresAreNvidias) {
 
 // The same rule by listing every partition, for as many GPUs as that is bearable.
 struct ByListing {
-  const inventory::Inventory& inventory;
+  const gpu::Inventory& inventory;
   std::uint32_t size;
   std::pair<int, int> best{-1, -1};  // total, chosen set
   std::vector<std::uint32_t> required;
@@ -73,9 +73,9 @@ struct ByListing {
 };
 
 template <class Random>
-inventory::Inventory random_links(std::uint32_t gpus, Random& random) {
+gpu::Inventory random_links(std::uint32_t gpus, Random& random) {
   return with_links(static_cast<int>(gpus), [&](auto a, auto b) {
-    return inventory::GpuLink{a, b, static_cast<int>(random() % 6) * 10, random() % 3 == 0 ? random() % 5 : 0};
+    return gpu::GpuLink{a, b, static_cast<int>(random() % 6) * 10, random() % 3 == 0 ? random() % 5 : 0};
   });
 }
 
@@ -100,7 +100,7 @@ TEST(Align, FindsWhatListingEveryPartitionFinds) {
 // the shortcuts of align.cpp.
 class BySubsets {
  public:
-  BySubsets(const inventory::Inventory& inventory, std::uint32_t gpus, int size)
+  BySubsets(const gpu::Inventory& inventory, std::uint32_t gpus, int size)
       : size_(size), gpus_(gpus), pairs_(std::size_t{gpus} * gpus) {
     for (const auto& link : inventory.links)
       pairs_[link.a * gpus + link.b] = pairs_[link.b * gpus + link.a] = pair_score(link);
@@ -175,33 +175,33 @@ int level_in_sockets_of_four(std::uint32_t a, std::uint32_t b) {
 }
 
 // 8 V100 in two fully joined fours whose corners are joined: six links a GPU, some pairs by two.
-inventory::Inventory cube_mesh() {
+gpu::Inventory cube_mesh() {
   static constexpr int kLinks[8][8] = {{0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
                                        {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},
                                        {0, 0, 1, 0, 1, 2, 0, 2}, {0, 0, 0, 1, 2, 1, 2, 0}};
   return with_links(8, [](auto a, auto b) {
-    return inventory::GpuLink{a, b, level_in_sockets_of_four(a, b), static_cast<std::uint32_t>(kLinks[a][b])};
+    return gpu::GpuLink{a, b, level_in_sockets_of_four(a, b), static_cast<std::uint32_t>(kLinks[a][b])};
   });
 }
 
 // Links that end at a switch count for nothing, so 8 GPUs behind NVSwitch are distinguished by PCIe alone.
-inventory::Inventory nvswitch() {
-  return with_links(8, [](auto a, auto b) { return inventory::GpuLink{a, b, level_in_sockets_of_four(a, b), 0}; });
+gpu::Inventory nvswitch() {
+  return with_links(8, [](auto a, auto b) { return gpu::GpuLink{a, b, level_in_sockets_of_four(a, b), 0}; });
 }
 
 // Bridges join 0–1, 2–3, 4–5 and 6–7 by four links each.
-inventory::Inventory four_bridged_pairs() {
+gpu::Inventory four_bridged_pairs() {
   return with_links(
-      8, [](auto a, auto b) { return inventory::GpuLink{a, b, a / 4 == b / 4 ? 40 : 50, a / 2 == b / 2 ? 4U : 0U}; });
+      8, [](auto a, auto b) { return gpu::GpuLink{a, b, a / 4 == b / 4 ? 40 : 50, a / 2 == b / 2 ? 4U : 0U}; });
 }
 
-inventory::Inventory two_sockets() {
-  return with_links(8, [](auto a, auto b) { return inventory::GpuLink{a, b, a / 4 == b / 4 ? 30 : 50, 0}; });
+gpu::Inventory two_sockets() {
+  return with_links(8, [](auto a, auto b) { return gpu::GpuLink{a, b, a / 4 == b / 4 ? 30 : 50, 0}; });
 }
 
 struct Machine {
   const char* name;
-  inventory::Inventory (*make)();
+  gpu::Inventory (*make)();
   Set available;
   Set required;
   std::uint32_t size;
@@ -250,15 +250,14 @@ TEST(Align, OnKnownMachinesChoosesWhatNvidiasRuleSays) {
 
 // Promise: kubelet/preferred: Equal choices go to the lowest positions.
 TEST(Align, TiesGoToTheLowestPositions) {
-  const auto inventory = with_links(16, [](auto a, auto b) { return inventory::GpuLink{a, b, 10, 0}; });
+  const auto inventory = with_links(16, [](auto a, auto b) { return gpu::GpuLink{a, b, 10, 0}; });
   for (std::uint32_t size = 1; size <= 16; ++size)
     EXPECT_EQ(align(inventory, all_of(16), {}, size), all_of(size)) << size;
 }
 
 // Promise: kubelet/preferred: More than 16 GPUs are grown from the required ones.
 TEST(Align, MoreThanSixteenGpusAreGrownFromWhatIsRequired) {
-  const auto inventory =
-      with_links(20, [](auto a, auto b) { return inventory::GpuLink{a, b, a / 4 == b / 4 ? 10 : 50, 0}; });
+  const auto inventory = with_links(20, [](auto a, auto b) { return gpu::GpuLink{a, b, a / 4 == b / 4 ? 10 : 50, 0}; });
   EXPECT_THAT(align(inventory, all_of(20), Set{17}, 4), ElementsAre(16, 17, 18, 19));
   EXPECT_THAT(align(inventory, all_of(20), {}, 3), ElementsAre(0, 1, 2));
 }
@@ -270,4 +269,4 @@ TEST(Align, NothingAskedIsNothingChosen) {
 }
 
 }  // namespace align_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

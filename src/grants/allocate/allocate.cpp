@@ -8,7 +8,7 @@
 #include "grants/allocate/mps_answer.h"
 #include "plan/slot_id.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace {
 
 using config::ListStrategy;
@@ -17,17 +17,17 @@ constexpr const char* kVolumeMountRoot = "/var/run/nvidia-container-devices";
 constexpr const char* kCdiVendor = "k8s.device-plugin.nvidia.com";
 
 // The slots asked for, by device in driver order. Everything that kubelet could get wrong is distinguished here.
-Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, const advertise::Faults& faults,
-                                     std::span<const std::string> ids) {
+Result<std::vector<DeviceSlots>> find_slots(const plan::PlannedResource& resource, const plan::Faults& faults,
+                                            std::span<const std::string> ids) {
   if (ids.empty()) return fail(Kind::kInvalid, "the request for " + resource.name + " names no device");
-  std::vector<Held> held;
+  std::vector<DeviceSlots> held;
   for (const auto& device : resource.devices) held.push_back({&device, 0});
   std::set<std::string_view> seen;
   for (const auto& id : ids) {
     if (!seen.insert(id).second)
       return fail(Kind::kInvalid, "device " + in_quotes(id) + " is asked for twice in one container");
     const auto parsed = plan::parse_slot_id(id);
-    const auto it = std::ranges::find_if(held, [&](const Held& h) {
+    const auto it = std::ranges::find_if(held, [&](const DeviceSlots& h) {
       return parsed && h.device->uuid == parsed->uuid && h.device->replicated == parsed->ordinal.has_value() &&
              parsed->ordinal.value_or(0) < h.device->slots;
     });
@@ -36,13 +36,13 @@ Result<std::vector<Held>> find_slots(const plan::PlannedResource& resource, cons
                   fmt::format("{} has no device {}; the node advertises {} devices under that name now", resource.name,
                               in_quotes(id), resource.devices.size()));
     }
-    if (const auto reason = advertise::reason_unhealthy(*it->device, faults)) {
+    if (const auto reason = plan::reason_unhealthy(*it->device, faults)) {
       return fail(Kind::kUnavailable,
                   fmt::format("device {} of {} is unhealthy: {}", in_quotes(id), resource.name, *reason));
     }
     ++it->slots;
   }
-  std::erase_if(held, [](const Held& h) { return h.slots == 0; });
+  std::erase_if(held, [](const DeviceSlots& h) { return h.slots == 0; });
   return held;
 }
 
@@ -89,7 +89,7 @@ void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, cons
 
 // Control nodes, the devices' own, IMEX channels; each once. A device without a node of NVIDIA's driver (WSL has
 // /dev/dxg, Tegra none) has no use for the control nodes and channels of that driver.
-void put_device_nodes(Grant& grant, const std::vector<Held>& held, const Settings& settings) {
+void put_device_nodes(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings) {
   std::string root =
       settings.flags.nvidia_dev_root.empty() ? settings.flags.nvidia_driver_root : settings.flags.nvidia_dev_root;
   while (!root.empty() && root.back() == '/') root.pop_back();
@@ -117,7 +117,7 @@ std::string visible_name(const plan::PlannedDevice& device, const Settings& sett
 }
 
 // All but CDI names.
-void put_devices(Grant& grant, const std::vector<Held>& held, const std::vector<std::string>& visible,
+void put_devices(Grant& grant, const std::vector<DeviceSlots>& held, const std::vector<std::string>& visible,
                  const Settings& settings, bool of_several) {
   if (settings.flags.gdrcopy_enabled) grant.envs["NVIDIA_GDRCOPY"] = "enabled";
   if (settings.flags.gds_enabled) grant.envs["NVIDIA_GDS"] = "enabled";
@@ -137,7 +137,7 @@ std::string grant_id(std::span<const std::string> slots) {
   return hex16(stable_hash(join(sorted, ",")));
 }
 
-Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
+Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around) {
   TRY(const auto held, find_slots(resource, faults, ids));
   TRY_STATUS(check_sharing(resource, held, ids.size(), around));
@@ -172,7 +172,7 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::F
 Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
   Grant grant;
   grant.id = part.id;
-  std::vector<Held> held;
+  std::vector<DeviceSlots> held;
   std::vector<std::string> visible;
   for (const auto& [planned, limits] : part.devices) {
     held.push_back({&planned, 1});
@@ -189,4 +189,4 @@ Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
   return grant;
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -3,7 +3,7 @@
 #include "grants/allocate/grant.h"
 #include "grants/allocate/joined_fixture.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace allocate_test {
 
 using ::testing::ElementsAre;
@@ -20,7 +20,7 @@ plan::PlannedResource two_h200() {
 }
 
 Result<Grant> ask(const plan::PlannedResource& resource, std::vector<std::string> ids, const Settings& settings = {},
-                  const advertise::Faults& faults = {}) {
+                  const plan::Faults& faults = {}) {
   return allocate(resource, faults, ids, settings);
 }
 
@@ -81,7 +81,7 @@ TEST(Allocate, UnknownDuplicateAndUnhealthyAreDistinguished) {
   EXPECT_EQ(ask(two_h200(), {""}).error().kind, Kind::kNotFound);
   EXPECT_EQ(ask(two_h200(), {}).error().kind, Kind::kInvalid);
   EXPECT_EQ(ask(two_h200(), {slot(0, 1), slot(0, 1)}).error().kind, Kind::kInvalid);
-  advertise::Faults faults;
+  plan::Faults faults;
   faults.pools["gpu-a"] = "the MPS control daemon is starting";
   const auto sick = ask(two_h200(), {slot(0, 1)}, {}, faults);
   EXPECT_EQ(sick.error().kind, Kind::kUnavailable);
@@ -101,4 +101,4 @@ TEST(Allocate, ADeviceThatNoDaemonServesGetsNoEndpoint) {
 }
 
 }  // namespace allocate_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -6,7 +6,7 @@
 
 #include "grants/allocate/grant.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace answer_table_test {
 
 using config::IdStrategy;
@@ -375,7 +375,7 @@ TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
 // Promise: kubelet/allocate: Slots on a lost GPU are refused and other GPUs are served.
 TEST(AnswerTable, ALostGpuIsRefusedAndTheOthersAreNot) {
   const auto resource = resource_of({.two_devices = true});
-  advertise::Faults faults;
+  plan::Faults faults;
   faults.devices[kGpuUuid[0]] = "the driver does not list this GPU any more";
   const auto lost = allocate(resource, faults, std::vector<std::string>{kGpuUuid[0]}, {});
   ASSERT_FALSE(lost);
@@ -384,4 +384,4 @@ TEST(AnswerTable, ALostGpuIsRefusedAndTheOthersAreNot) {
 }
 
 }  // namespace answer_table_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

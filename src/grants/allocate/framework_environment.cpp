@@ -12,7 +12,7 @@
 
 #include "grants/allocate/mps_answer.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace {
 
 constexpr std::uint64_t kTenThousandths = 10'000;
@@ -42,7 +42,7 @@ struct Smallest {
   std::optional<Fraction> jax;  // nothing where every device is held whole, and JAX's own default is right
 };
 
-std::optional<Smallest> smallest_memory(const Grant& grant, const std::vector<Held>& held) {
+std::optional<Smallest> smallest_memory(const Grant& grant, const std::vector<DeviceSlots>& held) {
   std::optional<Smallest> smallest;
   for (std::size_t i = 0; i < held.size(); ++i) {
     const Bytes whole = held[i].device->memory;
@@ -63,7 +63,7 @@ std::optional<Smallest> smallest_memory(const Grant& grant, const std::vector<He
 
 }  // namespace
 
-void put_framework_environment(Grant& grant, const std::vector<Held>& held, const Around& around) {
+void put_framework_environment(Grant& grant, const std::vector<DeviceSlots>& held, const Around& around) {
   grant.envs["TF_FORCE_GPU_ALLOW_GROWTH"] = "true";
   if (around.pool_is_joined) return;
   if (const auto memory = smallest_memory(grant, held)) {
@@ -76,4 +76,4 @@ void put_framework_environment(Grant& grant, const std::vector<Held>& held, cons
   if (sms > 0) grant.envs["TRANCHE_SMS"] = std::to_string(sms);
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -8,7 +8,7 @@
 #include "plan/plan.h"
 #include "plan/shares.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace framework_environment_test {
 
 using testing::AllOf;
@@ -19,7 +19,7 @@ using testing::StartsWith;
 
 // H100 of 80 GB, as the driver reports them.
 plan::PlannedResource resource_of(int gpus, std::uint32_t slots) {
-  auto resource = allocate::joined(gpus, slots);
+  auto resource = joined(gpus, slots);
   for (auto& device : resource.devices) device.memory = mib(81559);
   return resource;
 }
@@ -146,4 +146,4 @@ TEST(FrameworkEnvironment, NoFractionAsksForMoreThanTheShare) {
 }
 
 }  // namespace framework_environment_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

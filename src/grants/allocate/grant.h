@@ -17,7 +17,7 @@
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 
 struct Mount {
   std::string container_path;
@@ -111,7 +111,7 @@ Around around(const plan::Plan& plan, const plan::PlannedResource& resource);
 // Errors (kInvalid, kNotFound, kConflict, kUnavailable): unknown id, duplicate id, unhealthy slot, more than one shared
 // slot where that is refused, slots on several GPUs where that is refused, too little memory for a context, a device
 // whose MPS server has all its clients. Each is one sentence with the ids and what to request instead.
-Result<Grant> allocate(const plan::PlannedResource& resource, const advertise::Faults& faults,
+Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Faults& faults,
                        std::span<const std::string> ids, const Settings& settings, const Around& around = {});
 
 // Devices with limits from another source: those that a request of a claim has by one endpoint (dra/prepare.h).
@@ -128,4 +128,4 @@ struct ClaimPart {
 // about a claim has none.
 Result<Grant> allocate(const ClaimPart& part, const Settings& settings);
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

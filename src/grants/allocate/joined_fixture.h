@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 
 inline std::string uuid(int gpu) {
   return std::string("GPU-000000") + (gpu < 10 ? "0" : "") + std::to_string(gpu) + "-0000-4000-8000-000000000000";
@@ -38,4 +38,4 @@ inline plan::PlannedResource joined(int gpus, std::uint32_t slots) {
   return resource;
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -8,14 +8,14 @@
 #include "plan/client_limits.h"
 #include "plan/shares.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace {
 
 std::string named(const plan::PlannedDevice& device) {
   return fmt::format("{} {} ({})", device.is_mig ? "MIG device" : "GPU", device.index, device.uuid);
 }
 
-std::string where(const std::vector<Held>& held) {
+std::string where(const std::vector<DeviceSlots>& held) {
   std::vector<std::string> parts;
   for (const auto& h : held) parts.push_back(fmt::format("{} on {}", h.slots, named(*h.device)));
   return join(parts, ", ");
@@ -23,7 +23,7 @@ std::string where(const std::vector<Held>& held) {
 
 // One percentage for all devices, so no device gets more SMs than the shares of its slots; where that yields a count
 // that computes wrong on one of them, it is rounded as there.
-Percent common_threads(const Grant& grant, const std::vector<Held>& held) {
+Percent common_threads(const Grant& grant, const std::vector<DeviceSlots>& held) {
   Percent threads;
   for (const auto& device : grant.devices)
     if (const auto own = device.limits.threads; own.hundredths > 0)
@@ -46,7 +46,7 @@ std::uint32_t fewest_slots(const plan::PlannedDevice& device, std::uint32_t from
 
 // The variable may name whole GPUs only: for anything else the driver drops every limit of the client, the daemon's
 // too. A MIG device is held by one slot a container, whose limit is the daemon's (plan/make_plan.cpp).
-std::vector<plan::DeviceMemory> memory_to_write(const Grant& grant, const std::vector<Held>& held) {
+std::vector<plan::DeviceMemory> memory_to_write(const Grant& grant, const std::vector<DeviceSlots>& held) {
   std::vector<plan::DeviceMemory> memory;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i].device->policy.memory.kind == config::MemoryPolicy::Kind::kTenant) return {};
@@ -57,7 +57,7 @@ std::vector<plan::DeviceMemory> memory_to_write(const Grant& grant, const std::v
   return memory;
 }
 
-Percent threads_to_write(const Grant& grant, const std::vector<Held>& held) {
+Percent threads_to_write(const Grant& grant, const std::vector<DeviceSlots>& held) {
   using Kind = config::ThreadsPolicy::Kind;
   const auto kind = held.front().device->policy.threads.kind;
   return kind == Kind::kTenant || kind == Kind::kOpen ? Percent{} : grant.devices.front().limits.threads;
@@ -82,9 +82,9 @@ std::optional<MostFree> most_free(const plan::PlannedResource& resource, const A
 }
 
 // What to ask for instead of slots that no one device has free.
-std::string ask_instead(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked,
+std::string ask_instead(const plan::PlannedResource& resource, const std::vector<DeviceSlots>& held, std::size_t asked,
                         const Around& around) {
-  const auto most = std::ranges::max(held, {}, [](const Held& h) { return h.device->slots; }).device->slots;
+  const auto most = std::ranges::max(held, {}, [](const DeviceSlots& h) { return h.device->slots; }).device->slots;
   const auto free = most_free(resource, around);
   if (!free || asked > most || free->slots >= asked)
     return fmt::format("ask for at most {} a container so that they fit on one GPU", most);
@@ -109,9 +109,9 @@ Around around(const plan::Plan& plan, const plan::PlannedResource& resource) {
   return around;
 }
 
-Status check_sharing(const plan::PlannedResource& resource, const std::vector<Held>& held, std::size_t asked,
+Status check_sharing(const plan::PlannedResource& resource, const std::vector<DeviceSlots>& held, std::size_t asked,
                      const Around& around) {
-  const bool shared = std::ranges::any_of(held, [](const Held& h) { return h.device->replicated; });
+  const bool shared = std::ranges::any_of(held, [](const DeviceSlots& h) { return h.device->replicated; });
   if (shared && asked > 1 && resource.one_slot_per_request) {
     return fail(
         Kind::kInvalid,
@@ -121,7 +121,7 @@ Status check_sharing(const plan::PlannedResource& resource, const std::vector<He
   }
   const auto& first = *held.front().device;
   if (resource.sharing != config::SharingStrategy::kMps || !shared || held.size() < 2 || first.pool.empty()) return {};
-  const bool one_pool = std::ranges::all_of(held, [&](const Held& h) { return h.device->pool == first.pool; });
+  const bool one_pool = std::ranges::all_of(held, [&](const DeviceSlots& h) { return h.device->pool == first.pool; });
   const bool span = resource.split == config::SplitPolicy::kSpan;
   if (span && one_pool) return {};
   return fail(
@@ -132,7 +132,7 @@ Status check_sharing(const plan::PlannedResource& resource, const std::vector<He
                   span ? "" : ", or have the operator set split: span, which joins the GPUs of a resource"));
 }
 
-void put_limits(Grant& grant, const std::vector<Held>& held) {
+void put_limits(Grant& grant, const std::vector<DeviceSlots>& held) {
   for (std::size_t i = 0; i < held.size(); ++i)
     grant.devices[i].limits = plan::share_of(*held[i].device, held[i].slots);
   if (held.size() < 2) return;
@@ -144,7 +144,7 @@ void put_limits(Grant& grant, const std::vector<Held>& held) {
   }
 }
 
-Status check_limits(const plan::PlannedResource& resource, const Grant& grant, const std::vector<Held>& held,
+Status check_limits(const plan::PlannedResource& resource, const Grant& grant, const std::vector<DeviceSlots>& held,
                     const Around& around) {
   for (std::size_t i = 0; i < held.size(); ++i) {
     const auto& device = *held[i].device;
@@ -171,7 +171,7 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
   return {};
 }
 
-Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& settings, const Around& around) {
+Status put_mps(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings, const Around& around) {
   grant.pool = held.front().device->pool;
   grant.envs[std::string(plan::kPipeVariable)] = kEndpointInContainer;
   grant.mounts.push_back({kEndpointInContainer, settings.paths.endpoint(grant.pool, grant.id), true});
@@ -191,4 +191,4 @@ Status put_mps(Grant& grant, const std::vector<Held>& held, const Settings& sett
   return {};
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "plan/slot_id.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace {
 
 // One device of the resource with the slots of it that the call mentions. A call may name a thousand ids, so they stay
@@ -133,12 +133,12 @@ bool whole_gpus(const plan::PlannedResource& resource) {
 }
 
 // GPUs that the inventory lost meanwhile are usable for what we know, but of no known place: they come last.
-std::vector<std::string> take_aligned(const Sorted& sorted, const inventory::Inventory& inventory, std::uint32_t size) {
+std::vector<std::string> take_aligned(const Sorted& sorted, const gpu::Inventory& inventory, std::uint32_t size) {
   std::vector<std::uint32_t> available, required;
   std::vector<std::string> unplaced;
   for (const auto& candidate : sorted.devices) {
     if (candidate.free == 0 && candidate.required.empty()) continue;
-    const inventory::Gpu* gpu = inventory::find_gpu(inventory, candidate.device->uuid);
+    const gpu::Gpu* gpu = gpu::find_gpu(inventory, candidate.device->uuid);
     if (gpu == nullptr) {
       if (candidate.required.empty()) unplaced.push_back(candidate.device->uuid);
       continue;
@@ -162,7 +162,7 @@ std::vector<std::string> take_aligned(const Sorted& sorted, const inventory::Inv
 
 }  // namespace
 
-Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const inventory::Inventory& inventory,
+Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const gpu::Inventory& inventory,
                                         std::span<const std::string_view> available,
                                         std::span<const std::string_view> must_include, std::uint32_t size,
                                         config::AllocationPolicy policy, const Around& around) {
@@ -177,7 +177,7 @@ Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, c
     return fail(Kind::kInvalid, fmt::format("{} of {} are asked for, but only {} of the ids offered are known here",
                                             size, resource.name, sorted.free + sorted.required.size()));
   }
-  const bool has_places = inventory.platform == inventory::Platform::kNvml;
+  const bool has_places = inventory.platform == gpu::Platform::kNvml;
   if (has_places && whole_gpus(resource)) return take_aligned(sorted, inventory, size);
   std::vector<std::string> out = sorted.required;
   if (resource.sharing == config::SharingStrategy::kMps && size > 1) {
@@ -188,4 +188,4 @@ Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, c
   return out;
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -2,10 +2,9 @@
 // For tests: prefer() of ids that are strings.
 #include "grants/allocate/prefer.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 
-inline Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource,
-                                               const inventory::Inventory& inventory,
+inline Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, const gpu::Inventory& inventory,
                                                std::span<const std::string> available,
                                                std::span<const std::string> must_include, std::uint32_t size,
                                                config::AllocationPolicy policy, const Around& around = {}) {
@@ -15,4 +14,4 @@ inline Result<std::vector<std::string>> prefer(const plan::PlannedResource& reso
                 std::span<const std::string_view>(required), size, policy, around);
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -8,7 +8,7 @@
 
 #include "plan/slot_id.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace prefer_test {
 
 using config::AllocationPolicy;
@@ -42,7 +42,7 @@ std::vector<std::string> joined(Lists... lists) {
   return out;
 }
 
-const inventory::Inventory kNone;
+const gpu::Inventory kNone;
 
 // NVIDIA's greedy rule as a table: how many slots of each GPU are free (the last ones), what is required, how many are
 // asked for, and how many of each GPU the answer holds under either policy. Slots are time-sliced.
@@ -169,12 +169,12 @@ TEST(Prefer, SlotsOfMigDevicesFollowTheDeviceFirstAndThenItsGpu) {
 TEST(Prefer, OnWslAndTegraThePolicyIsAlwaysDistributed) {
   const auto resource = shared(2, 3, config::SharingStrategy::kTimeSlicing);
   const auto available = joined(slots_of(0, {1, 2}), slots_of(1, {0, 1, 2}));
-  for (const auto platform : {inventory::Platform::kWsl, inventory::Platform::kTegra}) {
-    inventory::Inventory inventory;
+  for (const auto platform : {gpu::Platform::kWsl, gpu::Platform::kTegra}) {
+    gpu::Inventory inventory;
     inventory.platform = platform;
     EXPECT_THAT(*prefer(resource, inventory, available, {}, 1, AllocationPolicy::kPacked), ElementsAre("GPU-1::0"));
     auto one = shared(1, 1, config::SharingStrategy::kNone);
-    one.devices[0].uuid = one.devices[0].gpu_uuid = platform == inventory::Platform::kWsl ? "all" : "tegra";
+    one.devices[0].uuid = one.devices[0].gpu_uuid = platform == gpu::Platform::kWsl ? "all" : "tegra";
     const std::vector<std::string> its_id{one.devices[0].uuid};
     EXPECT_EQ(*prefer(one, inventory, its_id, {}, 1, AllocationPolicy::kPacked), its_id);
   }
@@ -222,8 +222,7 @@ TEST(Prefer, IgnoresOfferedIdsItDoesNotKnow) {
 // Promise: kubelet/preferred: Whole GPUs are chosen by topology and slots by policy.
 TEST(Prefer, TopologyIsForWholeGpusAndPoliciesAreForSlots) {
   // 0 and 2 are neighbours, 1 and 3 are.
-  const auto inventory =
-      with_links(4, [](auto a, auto b) { return inventory::GpuLink{a, b, a % 2 == b % 2 ? 10 : 50, 0}; });
+  const auto inventory = with_links(4, [](auto a, auto b) { return gpu::GpuLink{a, b, a % 2 == b % 2 ? 10 : 50, 0}; });
   const auto whole = shared(4, 1, config::SharingStrategy::kNone);
   const std::vector<std::string> gpus{"GPU-0", "GPU-1", "GPU-2", "GPU-3"};
   for (const auto policy : {AllocationPolicy::kDistributed, AllocationPolicy::kPacked})
@@ -242,7 +241,7 @@ TEST(Prefer, TopologyIsForWholeGpusAndPoliciesAreForSlots) {
 
 // Promise: kubelet/preferred: A lost GPU counts without a place in the topology.
 TEST(Prefer, AGpuThatTheInventoryLostStillCounts) {
-  const auto inventory = with_links(2, [](auto a, auto b) { return inventory::GpuLink{a, b, 50, 0}; });
+  const auto inventory = with_links(2, [](auto a, auto b) { return gpu::GpuLink{a, b, 50, 0}; });
   const auto resource = shared(3, 1, config::SharingStrategy::kNone);
   const std::vector<std::string> available{"GPU-0", "GPU-1", "GPU-2"};
   EXPECT_THAT(*prefer(resource, inventory, available, {}, 3, AllocationPolicy::kDistributed),
@@ -250,8 +249,7 @@ TEST(Prefer, AGpuThatTheInventoryLostStillCounts) {
 }
 
 TEST(Prefer, ALostGpuThatIsRequiredIsCountedOnce) {
-  const auto inventory =
-      with_links(3, [](auto a, auto b) { return inventory::GpuLink{a, b, a + b == 3 ? 10 : 50, 0}; });
+  const auto inventory = with_links(3, [](auto a, auto b) { return gpu::GpuLink{a, b, a + b == 3 ? 10 : 50, 0}; });
   const auto resource = shared(4, 1, config::SharingStrategy::kNone);  // GPU-3 is not in the inventory
   const std::vector<std::string> available{"GPU-0", "GPU-1", "GPU-2", "GPU-3"};
   const std::vector<std::string> lost{"GPU-3"};
@@ -263,4 +261,4 @@ TEST(Prefer, ALostGpuThatIsRequiredIsCountedOnce) {
 }
 
 }  // namespace prefer_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -10,7 +10,7 @@
 #include "plan/client_limits.h"
 #include "plan/shares.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 namespace spanning_test {
 
 using ::testing::Contains;
@@ -244,7 +244,7 @@ TEST(PreferUnits, ADeviceWhoseServerHasItsClientsComesLast) {
   Around around;
   around.room[uuid(0)] = {48, 48};
   const auto available = both(slots_of(0, 3), slots_of(1, 10));  // GPU 0 is the best fit for three
-  const inventory::Inventory none;
+  const gpu::Inventory none;
   const auto picked = prefer(resource, none, available, {}, 3, config::AllocationPolicy::kPacked, around);
   ASSERT_TRUE(picked) << to_string(picked.error());
   for (const auto& id : *picked) EXPECT_THAT(id, HasSubstr(uuid(1)));
@@ -257,8 +257,7 @@ TEST(PreferUnits, OfSixteenThousandIdsThoseOfTheFullestGpuThatFitsAreTaken) {
   const auto resource = joined(16, 1000);
   std::vector<std::string> available;
   for (int gpu = 0; gpu < 16; ++gpu) available = both(std::move(available), slots_of(gpu, 1000 - gpu));
-  const auto picked =
-      prefer(resource, inventory::Inventory{}, available, {}, 700, config::AllocationPolicy::kDistributed);
+  const auto picked = prefer(resource, gpu::Inventory{}, available, {}, 700, config::AllocationPolicy::kDistributed);
   ASSERT_TRUE(picked) << to_string(picked.error());
   EXPECT_EQ(picked->size(), 700u);
   EXPECT_EQ(std::set<std::string>(picked->begin(), picked->end()).size(), 700u);
@@ -266,4 +265,4 @@ TEST(PreferUnits, OfSixteenThousandIdsThoseOfTheFullestGpuThatFitsAreTaken) {
 }
 
 }  // namespace spanning_test
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -6,14 +6,13 @@
 
 #include "gpu/inventory/inventory.h"
 
-namespace tranche::allocate {
+namespace tranche::grants {
 
 // GPU-0, GPU-1 …, and one link a pair.
-inline inventory::Inventory with_links(int gpus,
-                                       const std::function<inventory::GpuLink(std::uint32_t, std::uint32_t)>& link) {
-  inventory::Inventory inventory;
+inline gpu::Inventory with_links(int gpus, const std::function<gpu::GpuLink(std::uint32_t, std::uint32_t)>& link) {
+  gpu::Inventory inventory;
   for (int i = 0; i < gpus; ++i) {
-    inventory::Gpu gpu;
+    gpu::Gpu gpu;
     gpu.uuid = "GPU-" + std::to_string(i);
     inventory.gpus.push_back(gpu);
   }
@@ -22,4 +21,4 @@ inline inventory::Inventory with_links(int gpus,
   return inventory;
 }
 
-}  // namespace tranche::allocate
+}  // namespace tranche::grants

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 bool concerns(const Step& waiting, const Step& step) {
@@ -43,7 +43,7 @@ std::vector<Step> merge(const std::vector<Step>& planned, const std::vector<Step
 
 void Change::aim(plan::Plan newest) {
   if (newest_ == newest) return;
-  planned_ = newest_ ? change::steps(now_.plan, newest) : std::vector<Step>{};
+  planned_ = newest_ ? grants::steps(now_.plan, newest) : std::vector<Step>{};
   newest_ = std::move(newest);
 }
 
@@ -76,4 +76,4 @@ bool Change::follow(const Holdings& holdings) {
   return changed;
 }
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

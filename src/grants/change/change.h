@@ -20,11 +20,11 @@
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 
 struct Settled {
   plan::Plan plan;
-  advertise::Withheld withheld;
+  plan::Withheld withheld;
   std::vector<Step> waiting;  // each with waits_for
   friend bool operator==(const Settled&, const Settled&) = default;
 };
@@ -43,7 +43,7 @@ class Change {
   bool follow(const Holdings& holdings);
 
   const plan::Plan& in_force() const { return now_.plan; }
-  const advertise::Withheld& withheld() const { return now_.withheld; }
+  const plan::Withheld& withheld() const { return now_.withheld; }
   // Of the last change, and those of earlier changes that wait, in order.
   const std::vector<Step>& steps() const { return steps_; }
   bool waits() const { return !now_.waiting.empty(); }
@@ -58,4 +58,4 @@ class Change {
   std::vector<Step> steps_;
 };
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "plan/devices.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 using plan::Plan;
@@ -201,4 +201,4 @@ std::string change_text(const SharingMode& before, const SharingMode& after) {
   return text_of(before) + " → " + text_of(after);
 }
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

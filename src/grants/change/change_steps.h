@@ -8,7 +8,7 @@
 #include "grants/change/held.h"
 #include "plan/plan.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 
 // Private to src/grants/change: the text of figures and names in steps.
 inline constexpr const char* kStayUntilFree = "held slots stay until they are free";
@@ -49,4 +49,4 @@ std::vector<Step> steps(const plan::Plan& before, const plan::Plan& after);
 // In one line: "nvidia.com/gpu on GPU 0: 10 → 5 slots (held slots stay until they are free)", or with waits_for.
 std::string to_string(const Step& step);
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

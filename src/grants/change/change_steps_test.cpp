@@ -4,7 +4,7 @@
 
 #include "grants/change/plan_fixture.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 using namespace fixture;
@@ -51,4 +51,4 @@ TEST(Steps, OfOtherMeansNameTheGpus) {
 }
 
 }  // namespace
-}  // namespace tranche::change
+}  // namespace tranche::grants

@@ -4,7 +4,7 @@
 
 #include "grants/change/plan_fixture.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 using namespace fixture;
@@ -48,7 +48,7 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
 
 std::size_t healthy_in(const Change& change) {
   std::size_t healthy = 0;
-  for (const auto& list : advertise::advertise(change.in_force(), {}, change.withheld()))
+  for (const auto& list : plan::advertise(change.in_force(), {}, change.withheld()))
     for (const auto& slot : list.slots) healthy += slot.healthy ? 1U : 0U;
   return healthy;
 }
@@ -79,4 +79,4 @@ TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
 }
 
 }  // namespace
-}  // namespace tranche::change
+}  // namespace tranche::grants

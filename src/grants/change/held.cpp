@@ -4,7 +4,7 @@
 
 #include "plan/slot_id.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 
 using config::SharingStrategy;
 using plan::PlannedDevice;
@@ -42,4 +42,4 @@ bool is_slot_of(const PlannedDevice& device, std::string_view id) {
          slot->ordinal.value_or(0) < device.slots;
 }
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

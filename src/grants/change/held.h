@@ -8,7 +8,7 @@
 #include "config/model.h"
 #include "plan/plan.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 
 // The slots that one container holds of one device.
 struct HeldShare {
@@ -43,4 +43,4 @@ const plan::PlannedDevice* find_device(const plan::Plan& plan, std::string_view 
 // Whether an id is one of the device's slots.
 bool is_slot_of(const plan::PlannedDevice& device, std::string_view id);
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

@@ -9,7 +9,7 @@
 #include "plan/plan.h"
 #include "plan/shares.h"
 
-namespace tranche::change::fixture {
+namespace tranche::grants::fixture {
 
 inline constexpr const char* kGpu = "nvidia.com/gpu";
 
@@ -93,4 +93,4 @@ inline HeldShare held(const plan::Plan& plan, const std::string& resource, int i
   return share;
 }
 
-}  // namespace tranche::change::fixture
+}  // namespace tranche::grants::fixture

@@ -9,7 +9,7 @@
 #include "plan/shares.h"
 #include "plan/slot_id.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 using plan::Plan;
@@ -255,7 +255,7 @@ class Settling {
                        std::uint64_t room) {
     std::uint64_t withheld = 0, free = 0;
     for (const auto& id : plan::slot_ids(device)) {
-      if (taken.contains(id) || advertise::reason_withheld(out_.withheld, resource.name, id) != nullptr) continue;
+      if (taken.contains(id) || plan::reason_withheld(out_.withheld, resource.name, id) != nullptr) continue;
       if (++free <= room) continue;
       withhold(resource.name, id, "its share is held by slots of the previous plan");
       ++withheld;
@@ -309,4 +309,4 @@ Settled settle(const Settled& before, const Plan& newest, const Holdings& holdin
   return Settling(before, newest, holdings).run();
 }
 
-}  // namespace tranche::change
+}  // namespace tranche::grants

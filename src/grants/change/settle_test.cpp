@@ -4,7 +4,7 @@
 
 #include "grants/change/plan_fixture.h"
 
-namespace tranche::change {
+namespace tranche::grants {
 namespace {
 
 using namespace fixture;
@@ -18,7 +18,7 @@ struct Offer {
 
 Offer offered(const Settled& settled, const std::string& resource) {
   Offer offer;
-  for (const auto& list : advertise::advertise(settled.plan, {}, settled.withheld)) {
+  for (const auto& list : plan::advertise(settled.plan, {}, settled.withheld)) {
     if (list.resource != resource) continue;
     for (const auto& slot : list.slots) (slot.healthy ? offer.healthy : offer.unhealthy).push_back(slot.id);
   }
@@ -63,8 +63,7 @@ TEST(Settle, AResourceThatVanishesIsShownUntilItsSlotsAreFreeAndItsIdsAreNotGive
   EXPECT_THAT(offered(now, kGpu).unhealthy, ElementsAre("GPU-0::1"));
   EXPECT_THAT(offered(now, kGpu).healthy, IsEmpty());
   EXPECT_THAT(offered(now, "nvidia.com/gpu.shared").healthy, ElementsAre("GPU-0::0", "GPU-0::2", "GPU-0::3"));
-  EXPECT_EQ(*advertise::reason_withheld(now.withheld, "nvidia.com/gpu.shared", "GPU-0::1"),
-            "it is held as nvidia.com/gpu");
+  EXPECT_EQ(*plan::reason_withheld(now.withheld, "nvidia.com/gpu.shared", "GPU-0::1"), "it is held as nvidia.com/gpu");
   EXPECT_THAT(texts_of(now.waiting), ElementsAre("nvidia.com/gpu vanishes (waits: 1 slot is held)"));
 }
 
@@ -157,4 +156,4 @@ TEST(Settle, DevicesOfOtherVendorsAreNoneOfOurs) {
 }
 
 }  // namespace
-}  // namespace tranche::change
+}  // namespace tranche::grants

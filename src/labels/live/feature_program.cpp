@@ -29,13 +29,13 @@
 namespace tranche::labels {
 namespace {
 
-Result<inventory::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
+Result<gpu::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
   const auto& f = cuda.functions();
   const std::string which = "CUDA device " + std::to_string(index);
   probe::CudaDevice device = 0;
   std::array<char, 128> name{};
   std::size_t memory = 0;
-  inventory::Gpu gpu;
+  gpu::Gpu gpu;
   int code = f.device_get(&device, index);
   if (code == 0) code = f.device_name(name.data(), static_cast<int>(name.size()) - 1, device);
   if (code == 0) code = f.device_memory(&memory, device);
@@ -52,11 +52,11 @@ Result<inventory::Gpu> gpu_at(const probe::CudaLibrary& cuda, int index) {
 
 // A Tegra system's GPUs as the CUDA driver reports them, because there is no management library. Opens that driver in
 // this process permanently. For labels only: the GPUs have no UUID that the driver knows, and its version is unknown.
-Result<inventory::Inventory> read_tegra() {
+Result<gpu::Inventory> read_tegra() {
   TRY(const auto cuda, probe::CudaLibrary::open());
   const auto& f = cuda->functions();
-  inventory::Inventory node;
-  node.platform = inventory::Platform::kTegra;
+  gpu::Inventory node;
+  node.platform = gpu::Platform::kTegra;
   node.driver_version = kUnknownDriver;
   int count = 0;
   int code = f.init(0);
@@ -92,7 +92,7 @@ class FeatureProgram {
   bool once() const { return options_.once || options_.remove || config_.config.flags.gfd.oneshot; }
 
   void round();
-  void take(Result<inventory::Inventory> found);
+  void take(Result<gpu::Inventory> found);
   void publish();
   void write(const Labels& labels);
   void on_written(const Labels& labels, Result<Written> written);
@@ -105,8 +105,8 @@ class FeatureProgram {
   config::ConfigView config_;
   LabelOutput output_ = LabelOutput::kNone;
   std::optional<WallTime> loaded_at_;
-  std::optional<inventory::Inventory> inventory_;  // of the last round with one
-  std::optional<Labels> written_;                  // or printed
+  std::optional<gpu::Inventory> inventory_;  // of the last round with one
+  std::optional<Labels> written_;            // or printed
   MonoTime compared_{};
   std::string logged_;  // the last logged problem, to log it once
   Backoff retry_;
@@ -227,9 +227,9 @@ void FeatureProgram::round() {
   driver_.start(settings);
 }
 
-void FeatureProgram::take(Result<inventory::Inventory> found) {
+void FeatureProgram::take(Result<gpu::Inventory> found) {
   if (ending_) return;
-  if (found && found->platform == inventory::Platform::kTegra)
+  if (found && found->platform == gpu::Platform::kTegra)
     if (auto tegra = read_tegra(); tegra || found->gpus.empty()) found = std::move(tegra);
   if (found) {
     inventory_ = plan::keep_gpus(config_.config.devices, *found);
@@ -249,7 +249,7 @@ void FeatureProgram::take(Result<inventory::Inventory> found) {
 
 Labels FeatureProgram::labels() const {
   const auto& config = config_.config;
-  const inventory::Inventory inventory = inventory_.value_or(inventory::Inventory{});
+  const gpu::Inventory inventory = inventory_.value_or(gpu::Inventory{});
   Inputs inputs;
   inputs.machine_type = read_machine_type(config.flags.gfd.machine_type_file);
   inputs.loaded_at = loaded_at_;

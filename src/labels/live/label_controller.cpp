@@ -78,8 +78,7 @@ void LabelController::node_is(const nlohmann::json* node) {
   not_before_ = now + restoring_.next();
 }
 
-void LabelController::follow(const config::Config& config, const inventory::Inventory& inventory,
-                             const plan::Plan& plan) {
+void LabelController::follow(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan) {
   if (config_ == config && inventory_ == inventory && plan_ == plan) return;
   const bool other_gpus = !config_ || inventory_ != inventory;
   config_ = config;

@@ -43,7 +43,7 @@ class LabelController {
 
   // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
   void use(kube::KubeClient* client);
-  void follow(const config::Config& config, const inventory::Inventory& inventory, const plan::Plan& plan);
+  void follow(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan);
 
   // The present Node object, for labels that are written on it; nullptr = there is none.
   void node_is(const nlohmann::json* node);
@@ -70,7 +70,7 @@ class LabelController {
       std::make_shared<bool>(true);  // jobs of the worker may finish after this object is destroyed
 
   std::optional<config::Config> config_;
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
   plan::Plan plan_;
   Inputs inputs_;
   bool machine_known_ = false;

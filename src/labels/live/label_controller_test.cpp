@@ -25,7 +25,7 @@ class LabelControllerTest : public ::testing::Test {
     entry.name = "nvidia.com/gpu";
     entry.replicas = 4;
     config_.sharing.resources = {entry};
-    inventory::Gpu gpu;
+    gpu::Gpu gpu;
     gpu.uuid = "GPU-1";
     gpu.name = "NVIDIA H200";
     gpu.memory = gib(141);
@@ -74,7 +74,7 @@ class LabelControllerTest : public ::testing::Test {
   std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<os::Worker> worker_;
   config::Config config_;
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
   plan::Plan plan_;
   std::unique_ptr<LabelController> controller_;
   std::function<bool()> check_;

@@ -53,12 +53,12 @@ std::string database_under(const std::string& root) {
   return {};
 }
 
-std::optional<inventory::Gpu> gpu_of(const std::string& path, const std::string& database) {
+std::optional<gpu::Gpu> gpu_of(const std::string& path, const std::string& database) {
   const auto function = os::Dir::open(path);
   if (!function) return std::nullopt;
   const auto pci_class = number_in(*function, "class");
   if (pci_class != kDisplay && pci_class != kController3d) return std::nullopt;
-  inventory::Gpu gpu;
+  gpu::Gpu gpu;
   gpu.pci_bus_id = fs::path(path).filename();
   gpu.uuid = gpu.pci_bus_id;  // no other identity is available
   gpu.pci_class = *pci_class;
@@ -94,9 +94,9 @@ Result<Vgpu> read_vgpu(const std::string& root) {
   return found;
 }
 
-Result<inventory::Inventory> find_passed_through(const std::string& root) {
+Result<gpu::Inventory> find_passed_through(const std::string& root) {
   TRY(const auto functions, functions_of(root));
-  inventory::Inventory node;
+  gpu::Inventory node;
   node.driver_version = kUnknownDriver;
   const std::string database = database_under(root);
   for (const auto& path : functions) {

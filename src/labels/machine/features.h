@@ -19,6 +19,6 @@ Result<Vgpu> read_vgpu(const std::string& root);
 
 // GPUs bound to vfio-pci, without virtual functions, by address: their names from the node's database of PCI ids, their
 // memory from the region that maps it, both approximate; no driver version and no compute capability.
-Result<inventory::Inventory> find_passed_through(const std::string& root);
+Result<gpu::Inventory> find_passed_through(const std::string& root);
 
 }  // namespace tranche::labels

@@ -101,7 +101,7 @@ TEST_F(Features, GpusBoundToVfioAreFoundWithWhatIsKnownOfThem) {
   EXPECT_EQ(node->gpus[0].memory, gib(256));
   EXPECT_EQ(node->gpus[0].pci_bus_id, "0000:01:00.0");
   EXPECT_EQ(node->gpus[0].pci_class, 0x030200u);
-  EXPECT_EQ(node->gpus[0].compute_capability, (inventory::ComputeCapability{0, 0}));
+  EXPECT_EQ(node->gpus[0].compute_capability, (gpu::ComputeCapability{0, 0}));
   EXPECT_EQ(node->gpus[1].name, "UNKNOWN_DEVICE");
   EXPECT_EQ(node->gpus[1].memory, Bytes{});
   EXPECT_EQ(node->driver_version, "unknown.unknown.unknown");

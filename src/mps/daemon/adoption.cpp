@@ -119,7 +119,7 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
 
 // The daemon of a pool, also if the pool is no longer planned.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
-  const std::string pipe = allocate::Paths{mps_root}.pipe(pool);
+  const std::string pipe = grants::Paths{mps_root}.pipe(pool);
   const auto directory = os::Dir::open(pipe);
   const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
   std::optional<pid_t> daemon;

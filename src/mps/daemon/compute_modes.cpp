@@ -11,7 +11,7 @@ namespace tranche::mps {
 namespace {
 
 constexpr const char* kModesFile = "compute-mode.json";
-using inventory::ComputeMode;
+using gpu::ComputeMode;
 
 }  // namespace
 

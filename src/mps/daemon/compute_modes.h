@@ -16,14 +16,14 @@
 
 namespace tranche::mps {
 
-using EarlierModes = std::map<std::string, inventory::ComputeMode>;  // GPU UUID → mode before the change
-Result<EarlierModes> parse_earlier_modes(std::string_view json);     // pure; fuzzed
+using EarlierModes = std::map<std::string, gpu::ComputeMode>;     // GPU UUID → mode before the change
+Result<EarlierModes> parse_earlier_modes(std::string_view json);  // pure; fuzzed
 std::string render_earlier_modes(const EarlierModes& earlier);
 
 class ComputeModes {
  public:
   using Done = std::function<void(Status)>;
-  using Setter = std::function<void(const std::string& uuid, inventory::ComputeMode mode, Done done)>;
+  using Setter = std::function<void(const std::string& uuid, gpu::ComputeMode mode, Done done)>;
 
   // A file that cannot be used is renamed, and the current modes count as the earlier ones: one GPU whose earlier
   // mode is lost must not keep all others from being shared.
@@ -32,7 +32,7 @@ class ComputeModes {
 
   // Records the mode that a scan found. A mode set after a scan counts until the next scan, because the driver's thread
   // answers both in the order of the calls. A GPU that was never seen counts as DEFAULT.
-  void seen(const std::string& uuid, inventory::ComputeMode mode) { present_[uuid] = mode; }
+  void seen(const std::string& uuid, gpu::ComputeMode mode) { present_[uuid] = mode; }
   // done: the GPU is exclusive (runs at once if it already was).
   void make_exclusive(const std::string& uuid, Done done);
   // done: the earlier mode is restored, or there was none to restore.
@@ -44,11 +44,11 @@ class ComputeModes {
   ComputeModes(os::Dir root, EarlierModes earlier, Setter set)
       : root_(std::move(root)), earlier_(std::move(earlier)), set_(std::move(set)) {}
   Status save(const EarlierModes& earlier);
-  void set(const std::string& uuid, inventory::ComputeMode mode, Done done);
+  void set(const std::string& uuid, gpu::ComputeMode mode, Done done);
 
   os::Dir root_;
   EarlierModes earlier_;
-  std::map<std::string, inventory::ComputeMode> present_;
+  std::map<std::string, gpu::ComputeMode> present_;
   Setter set_;
   std::string lost_;
 };

@@ -10,7 +10,7 @@
 namespace tranche::mps {
 namespace {
 
-using inventory::ComputeMode;
+using gpu::ComputeMode;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

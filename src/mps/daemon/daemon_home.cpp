@@ -165,7 +165,7 @@ namespace {
 // Name → path; of two files with the same name, the first folder's counts.
 std::map<std::string, std::string> libraries_below(const std::string& root) {
   std::map<std::string, std::string> found;
-  std::vector<std::string> folders(inventory::kLibraryFolders.begin(), inventory::kLibraryFolders.end());
+  std::vector<std::string> folders(gpu::kLibraryFolders.begin(), gpu::kLibraryFolders.end());
   folders.emplace_back("/usr/local/nvidia/lib64");
   for (const auto& folder : folders) {
     std::error_code error;

@@ -75,7 +75,7 @@ class Container {
   }
   // As kubelet mounts it into the grant's container.
   static bool mount_endpoint(const std::string& endpoint) {
-    const std::string inside = allocate::kEndpointInContainer;
+    const std::string inside = grants::kEndpointInContainer;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return false;
     if (::mount("tmpfs", "/run", "tmpfs", 0, nullptr) != 0) return false;
     std::error_code error;

@@ -206,10 +206,10 @@ std::optional<os::ProcessRef> oldest_of(const std::string& container, int member
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {
   std::optional<os::DirectoryId> seen;
   os::look_at_living_thread(pid, [&seen](const std::string& folder, pid_t) {
-    if (const auto directory = os::directory_seen_by(folder, allocate::kEndpointInContainer)) seen = *directory;
+    if (const auto directory = os::directory_seen_by(folder, grants::kEndpointInContainer)) seen = *directory;
     return seen.has_value();
   });
-  const auto endpoints = os::Dir::open(allocate::Paths{mps_root}.endpoints(pool));
+  const auto endpoints = os::Dir::open(grants::Paths{mps_root}.endpoints(pool));
   if (!seen || !endpoints) return std::nullopt;
   auto grant = os::name_of_directory(*endpoints, *seen);
   return grant && containers::is_grant(*grant) ? std::move(grant) : std::nullopt;

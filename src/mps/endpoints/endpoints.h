@@ -65,7 +65,7 @@ class LogPace {
 // is never an endpoint whose limits were forgotten. Loop thread only.
 class GrantFiles {
  public:
-  GrantFiles(const allocate::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
+  GrantFiles(const grants::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
 
   Result<EndpointTerms> read(const std::string& grant) const;  // the default ones without a file
   Status keep(const std::string& grant, const EndpointTerms& terms) const;
@@ -134,7 +134,7 @@ struct ServerPlaces {
 class Endpoints;
 
 struct EndpointsSettings {
-  allocate::Paths paths;
+  grants::Paths paths;
   DaemonHome home = {};  // of the keeper
   config::EndpointPolicy policy = config::EndpointPolicy::kRelay;
   RelaySettings relay = {};                     // without the daemon's socket

@@ -192,7 +192,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   }
 
   sim::MpsWorld world_;
-  allocate::Paths paths_{world_.dir() + "/m"};
+  grants::Paths paths_{world_.dir() + "/m"};
   Duration former_clients_ = EndpointsSettings{}.former_clients;
   Duration dead_clients_ = 1h;
   Duration remnants_ = 500ms;

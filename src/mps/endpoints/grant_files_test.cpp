@@ -22,7 +22,7 @@ class GrantFilesTest : public ::testing::Test {
     return ::stat(path.c_str(), &status) == 0 ? status.st_mode & 07777u : 0u;
   }
   os::Scratch scratch_;
-  allocate::Paths paths_{scratch_.path()};
+  grants::Paths paths_{scratch_.path()};
   GrantFiles files_{paths_, "gpu-1"};
 };
 

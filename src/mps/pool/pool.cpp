@@ -219,7 +219,7 @@ void Pool::log_state() {
 void Pool::log_limits() const {
   for (const auto& limit : planned_.limits) {
     const auto* device = planned_device(limit.uuid);
-    const auto* gpu = device == nullptr ? nullptr : inventory::find_gpu(set_.inventory_, device->gpu_uuid);
+    const auto* gpu = device == nullptr ? nullptr : gpu::find_gpu(set_.inventory_, device->gpu_uuid);
     if (gpu == nullptr) continue;
     const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
     log::info("Set device pinned memory limit", {{"device", gpu->index},

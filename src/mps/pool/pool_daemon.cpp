@@ -32,7 +32,7 @@ std::map<std::string, std::string> daemon_environment_of(const PoolSettings& set
                                                          const std::map<std::string, std::string>& env) {
   auto there = environment_at_home(settings.home, env);
   if (!settings.home.host || settings.home.mps_root.empty()) return there;
-  const allocate::Paths paths{settings.home.mps_root};
+  const grants::Paths paths{settings.home.mps_root};
   there[plan::kPipeVariable] = paths.pipe(settings.id);
   there[plan::kLogVariable] = paths.log(settings.id);
   return there;

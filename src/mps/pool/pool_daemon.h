@@ -109,7 +109,7 @@ class Admission {
 
 // What the daemons of all pools of a program share.
 struct DaemonSettings {
-  allocate::Paths paths;
+  grants::Paths paths;
   DaemonHome home = {};
   SupervisorSettings supervisor = {};
   ProofSettings proof = {};

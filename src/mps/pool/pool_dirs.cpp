@@ -58,7 +58,7 @@ std::string closed_parent(const std::string& path) {
 
 }  // namespace
 
-Result<PoolDirs> PoolDirs::make(const allocate::Paths& paths, const std::string& pool) {
+Result<PoolDirs> PoolDirs::make(const grants::Paths& paths, const std::string& pool) {
   const std::string longest = paths.pipe(pool) + "/" + kLongestName;
   if (longest.size() > kLongestSocketPath) {
     return fail(

@@ -44,7 +44,7 @@ class PoolDirs {
  public:
   // Creates the pipe, log and endpoint directories. kInvalid: a socket's path would be longer than the kernel accepts;
   // the daemon itself would not report that.
-  static Result<PoolDirs> make(const allocate::Paths& paths, const std::string& pool);
+  static Result<PoolDirs> make(const grants::Paths& paths, const std::string& pool);
 
   std::string pipe() const { return pipe_.path(); }
   std::string control_socket() const { return pipe_.path() + "/control"; }

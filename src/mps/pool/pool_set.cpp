@@ -47,7 +47,7 @@ void PoolSet::set_binary(const Result<ControlBinary>& binary) {
   on_change_();
 }
 
-void PoolSet::want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing) {
+void PoolSet::want(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Sharing& sharing) {
   settings_.daemons.proof.every = sharing.proof_every;
   if (endpoints_) endpoints_->settings.policy = sharing.endpoint;
   sharing_ = sharing;

@@ -110,7 +110,7 @@ class PoolSet {
 
   // nullopt: the program was not found yet, and why.
   void set_binary(const Result<ControlBinary>& binary);
-  void want(const plan::Plan& plan, const inventory::Inventory& inventory, const config::Sharing& sharing);
+  void want(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
   // A condition that kept a pool from stopping or starting may be gone.
@@ -149,7 +149,7 @@ class PoolSet {
   std::function<void()> on_change_;  // a visible property changed
   Result<ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
   plan::Plan plan_;
-  inventory::Inventory inventory_;
+  gpu::Inventory inventory_;
   config::Sharing sharing_;
   std::set<std::string> other_holders_;  // devices that containers hold without MPS
   bool closing_ = false;

@@ -141,7 +141,7 @@ std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const Poo
   return faults;
 }
 
-void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant) {
+void put_shared_memory(const grants::Paths& paths, const PoolReports& reports, grants::Grant& grant) {
   const auto report = reports.pools.find(grant.pool);
   if (report == reports.pools.end() || !report->second.shared_memory) return;
   grant.mounts.push_back({"/dev/shm", paths.mps_root + "/" + kSharedMemoryFolder, false});

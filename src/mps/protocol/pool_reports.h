@@ -97,6 +97,6 @@ inline constexpr const char* kSharedMemoryFolder = "shm";
 
 // Gives a container the /dev/shm of the MPS servers, but only if the driver of the grant's pool needs it. If the pod
 // has a volume of its own there, its containers see that one, because kubelet lists it after this one.
-void put_shared_memory(const allocate::Paths& paths, const PoolReports& reports, allocate::Grant& grant);
+void put_shared_memory(const grants::Paths& paths, const PoolReports& reports, grants::Grant& grant);
 
 }  // namespace tranche::mps

@@ -348,10 +348,10 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
       });
 }
 
-Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
-  std::vector<allocate::Grant> grants;
+Result<std::vector<grants::Grant>> Claims::grants_of(const dra::PreparedClaim& claim) const {
+  std::vector<grants::Grant> grants;
   for (const auto& part : claim.parts) {
-    allocate::ClaimPart wanted{part.grant, {}};
+    grants::ClaimPart wanted{part.grant, {}};
     for (const auto& other : claim.parts) {
       if (other.grant != part.grant || other.request != part.request) continue;
       const auto gpu = std::ranges::find(inputs_.gpus, other.gpu_uuid, &plan::PlannedDevice::uuid);
@@ -365,7 +365,7 @@ Result<std::vector<allocate::Grant>> Claims::grants_of(const dra::PreparedClaim&
     std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order
       return std::ranges::find(inputs_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - inputs_.gpus.begin();
     });
-    TRY(auto grant, allocate::allocate(wanted, inputs_.allocation));
+    TRY(auto grant, grants::allocate(wanted, inputs_.allocation));
     mps::put_shared_memory(inputs_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
   }

@@ -140,7 +140,7 @@ struct ClaimInputs {
   dra::Offered offered;
   std::vector<plan::PlannedDevice> gpus;  // plan::Plan::for_claims
   std::set<std::string> mig_devices;      // UUIDs of those that containers can use
-  allocate::Settings allocation;
+  grants::Settings allocation;
 };
 
 class Claims final : public kubelet::DraAnswers {
@@ -199,7 +199,7 @@ class Claims final : public kubelet::DraAnswers {
   void undo(const std::string& uid, const Error& why, const Prepared& done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
   Result<std::vector<kubelet::DraDevice>> describe(const dra::PreparedClaim& claim);
-  Result<std::vector<allocate::Grant>> grants_of(const dra::PreparedClaim& claim) const;
+  Result<std::vector<grants::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
   using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant

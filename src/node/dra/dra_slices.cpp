@@ -7,11 +7,11 @@
 namespace tranche::node {
 namespace {
 
-std::map<std::string, health::Unhealthy> gpu_faults(const NodeView& node) {
+std::map<std::string, gpu::Unhealthy> gpu_faults(const NodeView& node) {
   auto faults = node.decision.health.faults;
   if (!node.in.inventory || node.in.driver_problem.empty()) return faults;
   for (const auto& gpu : node.in.inventory->gpus)
-    faults.try_emplace(gpu.uuid, health::Unhealthy{health::Cause::kDriver, node.in.driver_problem});
+    faults.try_emplace(gpu.uuid, gpu::Unhealthy{gpu::Cause::kDriver, node.in.driver_problem});
   return faults;
 }
 
@@ -22,7 +22,7 @@ void add_pool_faults(const NodeView& node, std::vector<dra::Device>& devices) {
     for (dra::Device& device : devices)
       if (device.kind == dra::Kind::kShared && !device.fault &&
           std::ranges::find(pool.devices, device.gpu_uuid) != pool.devices.end())
-        device.fault = health::Unhealthy{health::Cause::kPool, down->second};
+        device.fault = gpu::Unhealthy{gpu::Cause::kPool, down->second};
   }
 }
 

@@ -10,7 +10,7 @@ namespace dra_slices_test {
 Snapshot two_gpus() {
   Snapshot s;
   s.config.config.dra.devices = config::DraDevices::kAll;
-  s.inventory = *inventory::inventory_of_model("2xH200");
+  s.inventory = *gpu::inventory_of_model("2xH200");
   return s;
 }
 
@@ -33,7 +33,7 @@ TEST(DraDevicesOfANode, AreNoneBeforeTheDriverReportsGpus) {
 
 TEST(DraDevicesOfANode, HaveTheFaultsOfTheirGpu) {
   Snapshot s = two_gpus();
-  s.health.faults[s.inventory->gpus[1].uuid] = {health::Cause::kXid, "XID 79"};
+  s.health.faults[s.inventory->gpus[1].uuid] = {gpu::Cause::kXid, "XID 79"};
   EXPECT_EQ(faulty(s), "gpu-1-shared=xid gpu-1=xid gpu-1-monitor=xid");
   s.driver_problem = "the driver does not answer";
   EXPECT_EQ(faulty(s).find("gpu-0-shared=driver gpu-0=driver gpu-0-monitor=driver gpu-1-shared=xid"), 0u);

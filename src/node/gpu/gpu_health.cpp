@@ -11,7 +11,7 @@
 namespace tranche::node {
 namespace {
 
-bool is_planned(const plan::Plan& plan, const health::Target& target) {
+bool is_planned(const plan::Plan& plan, const gpu::FaultTarget& target) {
   return std::ranges::any_of(plan.resources, [&](const plan::PlannedResource& resource) {
     return std::ranges::any_of(resource.devices, [&](const plan::PlannedDevice& device) {
       return device.uuid == target.uuid || device.gpu_uuid == target.uuid;
@@ -20,20 +20,20 @@ bool is_planned(const plan::Plan& plan, const health::Target& target) {
 }
 
 // By planned device, because under WSL and on Tegra no GPU has the device's name.
-void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::string, health::Unhealthy>& faults) {
+void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::string, gpu::Unhealthy>& faults) {
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices)
       faults.insert_or_assign(device.uuid,
-                              health::Unhealthy{health::Cause::kDriver, "the driver does not answer any more: " + why});
+                              gpu::Unhealthy{gpu::Cause::kDriver, "the driver does not answer any more: " + why});
 }
 
 }  // namespace
 
-GpuHealth::GpuHealth(const config::Environment& environment, health::Settings settings) : ledger_(settings) {
+GpuHealth::GpuHealth(const config::Environment& environment, gpu::HealthSettings settings) : ledger_(settings) {
   report_.quiet_period = settings.quiet_period;
-  checks_ = health::parse_health_checks(config::variable(environment, health::kDisableVariable),
-                                        config::variable(environment, health::kEnableVariable), report_.problems);
-  if (checks_.off()) report_.off = fmt::format("health checks are disabled by {}", health::kDisableVariable);
+  checks_ = gpu::parse_health_checks(config::variable(environment, gpu::kDisableVariable),
+                                     config::variable(environment, gpu::kEnableVariable), report_.problems);
+  if (checks_.off()) report_.off = fmt::format("health checks are disabled by {}", gpu::kDisableVariable);
 }
 
 void GpuHealth::log_settings() const {
@@ -43,14 +43,14 @@ void GpuHealth::log_settings() const {
     return;
   }
   log::info("health.on", {{"quiet_period", config::render_duration(report_.quiet_period)},
-                          {"disabled", health::to_string(checks_.disabled)},
-                          {"enabled", health::to_string(checks_.enabled)}});
+                          {"disabled", gpu::to_string(checks_.disabled)},
+                          {"enabled", gpu::to_string(checks_.enabled)}});
 }
 
-void GpuHealth::on_xid(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+void GpuHealth::on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan,
                        MonoTime now) {
-  const auto cls = health::class_of(checks_, event.xid);
-  const auto scope = health::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
+  const auto cls = gpu::class_of(checks_, event.xid);
+  const auto scope = gpu::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
   const std::string named = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
   ++report_.xids[{scope.guessed || scope.targets.empty() ? named : scope.targets.front().gpu, event.xid}];
   std::vector<std::string> devices;
@@ -60,17 +60,17 @@ void GpuHealth::on_xid(const gpu::GpuEvent& event, const inventory::Inventory& i
     devices.push_back(target.uuid);
     planned = planned || is_planned(plan, target);
   }
-  const auto* rule = health::find_xid(event.xid);
+  const auto* rule = gpu::find_xid(event.xid);
   log::warning("gpu.xid", {{"gpu", named},
                            {"xid", event.xid},
-                           {"class", std::string(health::to_string(cls))},
+                           {"class", std::string(gpu::to_string(cls))},
                            {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
                            {"devices", fmt::format("{}", fmt::join(devices, ","))},
                            {"advertised", planned}});
   if (!scope.unattributed.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.unattributed}});
 }
 
-bool GpuHealth::on_event(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
+bool GpuHealth::on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan,
                          MonoTime now) {
   using What = gpu::GpuEvent::What;
   const std::string& gpu = event.gpu_uuid;
@@ -115,7 +115,7 @@ bool GpuHealth::on_event(const gpu::GpuEvent& event, const inventory::Inventory&
   return false;
 }
 
-void GpuHealth::on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now) {
+void GpuHealth::on_inventory(const gpu::Inventory& inventory, std::vector<std::string> missing, MonoTime now) {
   ledger_.keep_only(inventory);
   for (const auto& uuid : missing_)
     if (std::ranges::find(missing, uuid) == missing.end()) ledger_.back(uuid, now);
@@ -126,13 +126,13 @@ void GpuHealth::on_use(const std::vector<gpu::GpuUse>& use, MonoTime now) {
   for (const auto& gpu : use) ledger_.answered(gpu.uuid, off() ? std::nullopt : gpu.demand, now);
 }
 
-advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inventory& inventory,
-                                   const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
-                                   std::map<std::string, std::string> pools, MonoTime now) {
+plan::Faults GpuHealth::judge(const plan::Plan& plan, const gpu::Inventory& inventory,
+                              const std::string& driver_problem, std::map<std::string, gpu::Unhealthy> others,
+                              std::map<std::string, std::string> pools, MonoTime now) {
   auto faults = ledger_.faults();
   for (const auto& uuid : missing_) {
-    if (const auto at = faults.find(uuid); at != faults.end() && at->second.cause == health::Cause::kLost) continue;
-    faults[uuid] = {health::Cause::kLost,
+    if (const auto at = faults.find(uuid); at != faults.end() && at->second.cause == gpu::Cause::kLost) continue;
+    faults[uuid] = {gpu::Cause::kLost,
                     "the driver does not list this GPU any more; it takes pods again when it is back: reset it or "
                     "reboot the node"};
   }
@@ -141,18 +141,18 @@ advertise::Faults GpuHealth::judge(const plan::Plan& plan, const inventory::Inve
   for (const auto& gpu : inventory.gpus) {
     if (off()) continue;
     for (const auto& mig : gpu.mig_devices) {
-      if (inventory::is_placed(mig)) continue;
-      faults.try_emplace(mig.uuid, health::Unhealthy{health::Cause::kUnwatched,
-                                                     "faults of this MIG device would not be seen: the driver does "
-                                                     "not say which GPU and compute instance it is"});
+      if (gpu::is_placed(mig)) continue;
+      faults.try_emplace(mig.uuid, gpu::Unhealthy{gpu::Cause::kUnwatched,
+                                                  "faults of this MIG device would not be seen: the driver does "
+                                                  "not say which GPU and compute instance it is"});
     }
   }
-  changes_ = transitions_.update(health::conditions_of(plan, faults, pools), now);
+  changes_ = transitions_.update(conditions_of(plan, faults, pools), now);
   report_.faults = faults;
   report_.unhealthy = transitions_.unhealthy();
   report_.falls = transitions_.falls();
 
-  advertise::Faults result;
+  plan::Faults result;
   for (auto& [uuid, fault] : faults) result.devices.emplace(uuid, std::move(fault.why));
   result.pools = std::move(pools);
   return result;

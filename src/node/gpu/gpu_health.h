@@ -24,45 +24,44 @@ namespace tranche::node {
 struct HealthReport {
   std::string off;  // why faults are not watched, "" if they are
   Duration quiet_period{};
-  std::vector<Problem> problems;                       // of the variables
-  std::map<std::string, health::Unhealthy> faults;     // by UUID, including devices that are not in a plan
-  std::map<std::string, health::Condition> unhealthy;  // by UUID of the planned device
-  std::map<health::Cause, std::uint64_t> falls;        // how often devices became unhealthy
+  std::vector<Problem> problems;                 // of the variables
+  std::map<std::string, gpu::Unhealthy> faults;  // by UUID, including devices that are not in a plan
+  std::map<std::string, Condition> unhealthy;    // by UUID of the planned device
+  std::map<gpu::Cause, std::uint64_t> falls;     // how often devices became unhealthy
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t>
       xids;  // seen, by GPU and number, including harmless ones
 };
 
 class GpuHealth {
  public:
-  GpuHealth(const config::Environment& environment, health::Settings settings);
+  GpuHealth(const config::Environment& environment, gpu::HealthSettings settings);
 
   void log_settings() const;
   bool off() const { return checks_.off(); }
 
   // True: the caller should query the GPUs (NvmlThread::ask_use).
-  bool on_event(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan,
-                MonoTime now);
+  bool on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan, MonoTime now);
   // `inventory` includes the missing GPUs, which the newest scan did not find.
-  void on_inventory(const inventory::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
+  void on_inventory(const gpu::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
   void on_use(const std::vector<gpu::GpuUse>& use, MonoTime now);
   bool wants_look(MonoTime now) { return ledger_.wants_look(now); }
   std::optional<MonoTime> next_change() const { return ledger_.next_change(); }
 
   // The present faults. driver_problem: "" while the driver answers. `others` are
   // faults that no GPU reports, by device.
-  advertise::Faults judge(const plan::Plan& plan, const inventory::Inventory& inventory,
-                          const std::string& driver_problem, std::map<std::string, health::Unhealthy> others,
-                          std::map<std::string, std::string> pools, MonoTime now);
-  const std::vector<health::Change>& changes() const { return changes_; }  // that the last judge() found
+  plan::Faults judge(const plan::Plan& plan, const gpu::Inventory& inventory, const std::string& driver_problem,
+                     std::map<std::string, gpu::Unhealthy> others, std::map<std::string, std::string> pools,
+                     MonoTime now);
+  const std::vector<ConditionChange>& changes() const { return changes_; }  // that the last judge() found
   const HealthReport& report() const { return report_; }
 
  private:
-  void on_xid(const gpu::GpuEvent& event, const inventory::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+  void on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan, MonoTime now);
 
-  health::HealthChecks checks_;
-  health::FaultLedger ledger_;
-  health::Transitions transitions_;
-  std::vector<health::Change> changes_;
+  gpu::HealthChecks checks_;
+  gpu::FaultLedger ledger_;
+  Transitions transitions_;
+  std::vector<ConditionChange> changes_;
   std::vector<std::string> missing_;
   std::string silent_;  // why the driver does not answer at all
   HealthReport report_;

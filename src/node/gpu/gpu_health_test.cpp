@@ -28,15 +28,15 @@ struct Agent {
   bool event(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
     return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, plan, now);
   }
-  std::map<std::string, health::Unhealthy> others;  // faults that no GPU reports
-  advertise::Faults judge(MonoTime now = kStart, const std::string& driver_problem = "") {
+  std::map<std::string, gpu::Unhealthy> others;  // faults that no GPU reports
+  plan::Faults judge(MonoTime now = kStart, const std::string& driver_problem = "") {
     return health.judge(plan, inventory, driver_problem, others, {}, now);
   }
-  std::optional<health::Cause> cause_of(const std::string& device) {
+  std::optional<gpu::Cause> cause_of(const std::string& device) {
     const auto at = health.report().unhealthy.find(device);
     return at == health.report().unhealthy.end() ? std::nullopt : std::optional(at->second.what.cause);
   }
-  inventory::Inventory inventory;
+  gpu::Inventory inventory;
   plan::Plan plan;
   GpuHealth health;
 };
@@ -48,7 +48,7 @@ TEST(GpuHealth, AnXidAsksForALookAndIsCountedWhateverItsClass) {
   EXPECT_TRUE(agent.event(What::kXid, "GPU-a", 79));
   EXPECT_EQ(agent.judge().devices.size(), 1u);
   EXPECT_EQ(agent.health.report().xids, (decltype(HealthReport::xids){{{"GPU-a", 31}, 1}, {{"GPU-a", 79}, 1}}));
-  EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kXid);
+  EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kXid);
 }
 
 TEST(GpuHealth, AnXidOfNoKnownGpuMarksNobodyAndOneOfNoGpuAtAllMarksEverybody) {
@@ -70,11 +70,11 @@ TEST(GpuHealth, AnXidOfAGpuThatIsNotPlannedChangesNothingThatIsAdvertised) {
 
 TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
   Agent agent;
-  for (const char* uuid : {"GPU-a", "GPU-b"}) agent.others[uuid] = {health::Cause::kNode, "a node is missing"};
+  for (const char* uuid : {"GPU-a", "GPU-b"}) agent.others[uuid] = {gpu::Cause::kNode, "a node is missing"};
   agent.event(What::kLost, "GPU-a");
   EXPECT_EQ(agent.judge().devices.at("GPU-b"), "a node is missing");
-  EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kLost);
-  EXPECT_EQ(agent.cause_of("GPU-b"), health::Cause::kNode);
+  EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kLost);
+  EXPECT_EQ(agent.cause_of("GPU-b"), gpu::Cause::kNode);
   agent.others.clear();
   agent.judge();
   EXPECT_EQ(agent.cause_of("GPU-b"), std::nullopt);
@@ -84,12 +84,12 @@ TEST(GpuHealth, ADriverThatIsSilentOrGoneIsEveryDevicesFaultWhileItLasts) {
   Agent agent;
   agent.event(What::kSilent, "");
   EXPECT_EQ(agent.judge().devices.at("GPU-b"), "the driver does not answer any more: a reason");
-  EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kDriver);
+  EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kDriver);
   EXPECT_TRUE(agent.event(What::kAnswering, ""));
   EXPECT_THAT(agent.judge().devices, IsEmpty());
   EXPECT_EQ(agent.judge(kStart, "the kernel driver is not loaded").devices.size(), 2u);
   EXPECT_THAT(agent.judge().devices, IsEmpty());
-  EXPECT_EQ(agent.health.report().falls.at(health::Cause::kDriver), 4u);
+  EXPECT_EQ(agent.health.report().falls.at(gpu::Cause::kDriver), 4u);
 }
 
 TEST(GpuHealth, AGpuThatVanishesFromTheListIsLostAndItsReturnEndsWhatAResetEnds) {
@@ -97,7 +97,7 @@ TEST(GpuHealth, AGpuThatVanishesFromTheListIsLostAndItsReturnEndsWhatAResetEnds)
   agent.event(What::kXid, "GPU-b", 95);
   agent.health.on_inventory(agent.inventory, {"GPU-b"}, kStart + minutes(1));
   EXPECT_THAT(agent.judge(kStart + minutes(1)).devices.at("GPU-b"), HasSubstr("does not list this GPU"));
-  EXPECT_EQ(agent.cause_of("GPU-b"), health::Cause::kLost);
+  EXPECT_EQ(agent.cause_of("GPU-b"), gpu::Cause::kLost);
   agent.health.on_inventory(agent.inventory, {}, kStart + minutes(2));
   EXPECT_THAT(agent.judge(kStart + minutes(2)).devices, IsEmpty());
 }
@@ -118,7 +118,7 @@ TEST(GpuHealth, RecoversByItsOwnLookAfterTheQuietPeriod) {
 TEST(GpuHealth, WithEverythingDisabledDemandsAndPlacesAreNoMatterAndLossesAre) {
   Agent agent(config::Environment{{"DP_DISABLE_HEALTHCHECKS", "all"}});
   agent.inventory.gpus[0].mig_devices.emplace_back().uuid = "MIG-1";
-  agent.inventory.gpus[0].mig_devices[0].gpu_instance = inventory::kNoInstance;
+  agent.inventory.gpus[0].mig_devices[0].gpu_instance = gpu::kNoInstance;
   EXPECT_FALSE(agent.event(What::kXid, "GPU-a", 79));
   EXPECT_FALSE(agent.event(What::kDemand, "GPU-a"));
   gpu::GpuUse use;
@@ -134,7 +134,7 @@ TEST(GpuHealth, WithEverythingDisabledDemandsAndPlacesAreNoMatterAndLossesAre) {
 TEST(GpuHealth, AMigDeviceWithoutAPlaceCannotBeWatched) {
   Agent agent;
   agent.inventory.gpus[0].mig_devices.emplace_back().uuid = "MIG-1";
-  agent.inventory.gpus[0].mig_devices[0].compute_instance = inventory::kNoInstance;
+  agent.inventory.gpus[0].mig_devices[0].compute_instance = gpu::kNoInstance;
   EXPECT_THAT(agent.judge().devices.at("MIG-1"), HasSubstr("would not be seen"));
 }
 
@@ -143,7 +143,7 @@ TEST(GpuHealth, PoolsAreTheLastCauseAndKeepTheirWords) {
   agent.plan.resources[0].devices[0].pool = "p";
   const auto faults = agent.health.judge(agent.plan, agent.inventory, "", {}, {{"p", "starting"}}, kStart);
   EXPECT_EQ(faults.pools.at("p"), "starting");
-  EXPECT_EQ(agent.cause_of("GPU-a"), health::Cause::kPool);
+  EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kPool);
   EXPECT_EQ(agent.health.report().unhealthy.at("GPU-a").since, kStart);
 }
 

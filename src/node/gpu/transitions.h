@@ -11,41 +11,41 @@
 #include "gpu/health/cause.h"
 #include "plan/plan.h"
 
-namespace tranche::health {
+namespace tranche::node {
 
 // Absent: healthy.
-using Conditions = std::map<std::string, std::optional<Unhealthy>>;  // by UUID of the planned device
+using Conditions = std::map<std::string, std::optional<gpu::Unhealthy>>;  // by UUID of the planned device
 
 // `faults` is by UUID of devices and GPUs, `pools` by pool; the order of precedence is that of advertise/.
-Conditions conditions_of(const plan::Plan& plan, const std::map<std::string, Unhealthy>& faults,
+Conditions conditions_of(const plan::Plan& plan, const std::map<std::string, gpu::Unhealthy>& faults,
                          const std::map<std::string, std::string>& pools);
 
 struct Condition {
-  Unhealthy what;
+  gpu::Unhealthy what;
   MonoTime since;  // when it became unhealthy, whatever the cause was at that time
   friend bool operator==(const Condition&, const Condition&) = default;
 };
 
-struct Change {
+struct ConditionChange {
   enum class What { kFell, kOtherCause, kRecovered };
   What what = What::kFell;
   std::string device;
-  Unhealthy condition;  // the new one; for kRecovered the previous one
-  Duration lasted{};    // how long the device has been unhealthy
+  gpu::Unhealthy condition;  // the new one; for kRecovered the previous one
+  Duration lasted{};         // how long the device has been unhealthy
 };
 
 class Transitions {
  public:
   // A device that is no longer planned is forgotten, which is not reported as a recovery.
-  std::vector<Change> update(const Conditions& conditions, MonoTime now);
+  std::vector<ConditionChange> update(const Conditions& conditions, MonoTime now);
 
   const std::map<std::string, Condition>& unhealthy() const { return unhealthy_; }
   // How often devices became unhealthy, by the cause at that moment.
-  const std::map<Cause, std::uint64_t>& falls() const { return falls_; }
+  const std::map<gpu::Cause, std::uint64_t>& falls() const { return falls_; }
 
  private:
   std::map<std::string, Condition> unhealthy_;
-  std::map<Cause, std::uint64_t> falls_;
+  std::map<gpu::Cause, std::uint64_t> falls_;
 };
 
-}  // namespace tranche::health
+}  // namespace tranche::node

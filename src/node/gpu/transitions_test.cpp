@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::health {
+namespace tranche::node {
 namespace transitions_test {
 
 using std::chrono::minutes;
@@ -24,11 +24,11 @@ plan::Plan plan_of_mig_and_pool() {
 }
 
 TEST(Conditions, ADevicesOwnFaultGoesBeforeItsGpusAndThatBeforeItsPools) {
-  const Unhealthy own{Cause::kXid, "own"}, gpus{Cause::kLost, "gpu"};
+  const gpu::Unhealthy own{gpu::Cause::kXid, "own"}, gpus{gpu::Cause::kLost, "gpu"};
   const auto conditions = conditions_of(plan_of_mig_and_pool(), {{"MIG-1", own}, {"GPU-b", gpus}}, {{"p", "starting"}});
   EXPECT_EQ(conditions.at("MIG-1"), own);
   EXPECT_EQ(conditions.at("MIG-2"), gpus);
-  EXPECT_EQ(conditions.at("GPU-a"), (Unhealthy{Cause::kPool, "starting"}));
+  EXPECT_EQ(conditions.at("GPU-a"), (gpu::Unhealthy{gpu::Cause::kPool, "starting"}));
   for (const auto& [device, condition] : conditions_of(plan_of_mig_and_pool(), {}, {}))
     EXPECT_FALSE(condition) << device;
 }
@@ -36,41 +36,42 @@ TEST(Conditions, ADevicesOwnFaultGoesBeforeItsGpusAndThatBeforeItsPools) {
 TEST(Transitions, ReportsBothTransitionsAndHowLongItLasted) {
   Transitions transitions;
   EXPECT_THAT(transitions.update({{"GPU-a", std::nullopt}}, kStart), IsEmpty());
-  const Unhealthy lost{Cause::kLost, "lost"};
+  const gpu::Unhealthy lost{gpu::Cause::kLost, "lost"};
   const auto fell = transitions.update({{"GPU-a", lost}}, kStart + minutes(1));
   ASSERT_THAT(fell, SizeIs(1));
-  EXPECT_EQ(fell[0].what, Change::What::kFell);
+  EXPECT_EQ(fell[0].what, ConditionChange::What::kFell);
   EXPECT_EQ(fell[0].condition, lost);
   EXPECT_THAT(transitions.update({{"GPU-a", lost}}, kStart + minutes(2)), IsEmpty()) << "transitions, not ticks";
   EXPECT_EQ(transitions.unhealthy().at("GPU-a").since, kStart + minutes(1));
   const auto recovered = transitions.update({{"GPU-a", std::nullopt}}, kStart + minutes(8));
   ASSERT_THAT(recovered, SizeIs(1));
-  EXPECT_EQ(recovered[0].what, Change::What::kRecovered);
+  EXPECT_EQ(recovered[0].what, ConditionChange::What::kRecovered);
   EXPECT_EQ(recovered[0].lasted, minutes(7));
   EXPECT_EQ(recovered[0].condition, lost);
-  EXPECT_EQ(transitions.falls().at(Cause::kLost), 1u);
+  EXPECT_EQ(transitions.falls().at(gpu::Cause::kLost), 1u);
   EXPECT_TRUE(transitions.unhealthy().empty());
 }
 
 TEST(Transitions, AnotherCauseIsReportedAndAnotherTextIsNot) {
   Transitions transitions;
-  transitions.update({{"GPU-a", Unhealthy{Cause::kXid, "XID 79"}}}, kStart);
-  EXPECT_THAT(transitions.update({{"GPU-a", Unhealthy{Cause::kXid, "XID 54"}}}, kStart + minutes(1)), IsEmpty());
+  transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
+  EXPECT_THAT(transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 54"}}}, kStart + minutes(1)),
+              IsEmpty());
   EXPECT_EQ(transitions.unhealthy().at("GPU-a").what.why, "XID 54");
-  const auto changes = transitions.update({{"GPU-a", Unhealthy{Cause::kLost, "lost"}}}, kStart + minutes(2));
+  const auto changes = transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kLost, "lost"}}}, kStart + minutes(2));
   ASSERT_THAT(changes, SizeIs(1));
-  EXPECT_EQ(changes[0].what, Change::What::kOtherCause);
+  EXPECT_EQ(changes[0].what, ConditionChange::What::kOtherCause);
   EXPECT_EQ(changes[0].lasted, minutes(2));
   EXPECT_EQ(transitions.unhealthy().at("GPU-a").since, kStart) << "unhealthy all the while";
-  EXPECT_FALSE(transitions.falls().contains(Cause::kLost)) << "it did not become unhealthy, it was";
+  EXPECT_FALSE(transitions.falls().contains(gpu::Cause::kLost)) << "it did not become unhealthy, it was";
 }
 
 TEST(Transitions, ADeviceThatIsNoLongerPlannedIsForgotten) {
   Transitions transitions;
-  transitions.update({{"MIG-1", Unhealthy{Cause::kXid, "XID 79"}}}, kStart);
+  transitions.update({{"MIG-1", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
   EXPECT_THAT(transitions.update({}, kStart + minutes(1)), IsEmpty());
   EXPECT_TRUE(transitions.unhealthy().empty());
 }
 
 }  // namespace transitions_test
-}  // namespace tranche::health
+}  // namespace tranche::node

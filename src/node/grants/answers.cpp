@@ -20,7 +20,7 @@ constexpr Duration kOpenDeadline = std::chrono::seconds(5);
 
 // Has `tranche mps` open the grant's endpoint, with its limits, before kubelet gets the grant. kubelet asks for slots
 // only when no container holds them, so everything that a former tenant left (its directory, its clients) is removed.
-Status make_endpoint(const allocate::Paths& paths, const allocate::Grant& grant) {
+Status make_endpoint(const grants::Paths& paths, const grants::Grant& grant) {
   mps::GrantLimits limits;
   for (const auto& device : grant.devices) limits.push_back({device.uuid, device.limits.memory, device.limits.threads});
   const mps::OpenEndpointRequest open{{grant.pool, grant.id}, {.limits = std::move(limits)}, true};
@@ -38,12 +38,12 @@ bool share_a_slot(const std::vector<std::string>& slots, std::span<const std::st
 
 }  // namespace
 
-void LiveGrants::given(const allocate::Grant& grant, MonoTime now) {
+void LiveGrants::given(const grants::Grant& grant, MonoTime now) {
   std::erase_if(given_, [&](const auto& entry) { return share_a_slot(entry.second.slots, grant.slots); });
   given_[grant.id] = {grant.slots, now};
 }
 
-void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
+void LiveGrants::count_into(grants::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
                             std::span<const std::string> asked_for) {
   for (auto& [device, room] : around.room) room.held = 0;
   const auto add = [&](const std::vector<std::string>& slots) {
@@ -56,7 +56,7 @@ void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet:
     }
   };
   for (const auto& holding : holdings) {
-    const auto given = given_.find(allocate::grant_id(holding.slots));
+    const auto given = given_.find(grants::grant_id(holding.slots));
     const bool older = given != given_.end() && listed <= given->second.at;
     if (given != given_.end() && !older) given_.erase(given);
     if (!older && !share_a_slot(holding.slots, asked_for)) add(holding.slots);
@@ -69,9 +69,9 @@ void LiveGrants::count_into(allocate::Around& around, const std::vector<kubelet:
 NodeAnswers::NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered)
     : box_(box), mps_root_(std::move(mps_root)), on_answered_(std::move(on_answered)) {}
 
-allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::PlannedResource& resource,
-                                     std::span<const std::string> ids) {
-  auto around = allocate::around(snapshot.plan, resource);
+grants::Around NodeAnswers::around(const Snapshot& snapshot, const plan::PlannedResource& resource,
+                                   std::span<const std::string> ids) {
+  auto around = grants::around(snapshot.plan, resource);
   const auto may_be_full = [&](const plan::PlannedDevice& device) {
     const auto room = around.room.find(device.uuid);
     return room != around.room.end() && device.slots > room->second.most;
@@ -83,23 +83,23 @@ allocate::Around NodeAnswers::around(const Snapshot& snapshot, const plan::Plann
   return around;
 }
 
-Result<allocate::Grant> NodeAnswers::decide(const std::string& resource, std::span<const std::string> ids) {
+Result<grants::Grant> NodeAnswers::decide(const std::string& resource, std::span<const std::string> ids) {
   const auto snapshot = box_.get();
   const auto* planned = plan::find_resource(snapshot->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
   for (const auto& id : ids) {
-    if (const auto* why = advertise::reason_withheld(snapshot->withheld, resource, id); why != nullptr)
+    if (const auto* why = plan::reason_withheld(snapshot->withheld, resource, id); why != nullptr)
       return fail(Kind::kUnavailable,
                   "device " + in_quotes(id) + " of " + resource + " is not handed out now: " + *why);
   }
   TRY(auto grant,
-      allocate::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
+      grants::allocate(*planned, snapshot->faults, ids, snapshot->allocation, around(*snapshot, *planned, ids)));
   if (!grant.pool.empty()) TRY_STATUS(make_endpoint({mps_root_}, grant));
   mps::put_shared_memory(snapshot->allocation.paths, snapshot->pools, grant);
   return grant;
 }
 
-Result<allocate::Grant> NodeAnswers::allocate(const std::string& resource, std::span<const std::string> ids) {
+Result<grants::Grant> NodeAnswers::allocate(const std::string& resource, std::span<const std::string> ids) {
   auto grant = decide(resource, ids);
   {
     const std::lock_guard lock(mutex_);
@@ -127,9 +127,9 @@ Result<std::vector<std::string>> NodeAnswers::prefer(const std::string& resource
   const auto snapshot = box_.get();
   const auto* planned = plan::find_resource(snapshot->plan, resource);
   if (planned == nullptr) return fail(Kind::kNotFound, resource + " is not advertised by this node any more");
-  return allocate::prefer(*planned, known_inventory(*snapshot), available, must_include, size,
-                          snapshot->config.config.flags.plugin.shared_devices_allocation_policy,
-                          around(*snapshot, *planned, {}));
+  return grants::prefer(*planned, known_inventory(*snapshot), available, must_include, size,
+                        snapshot->config.config.flags.plugin.shared_devices_allocation_policy,
+                        around(*snapshot, *planned, {}));
 }
 
 }  // namespace tranche::node

@@ -22,10 +22,10 @@ namespace tranche::node {
 // by moments, and by what was given since. Pure.
 class LiveGrants {
  public:
-  void given(const allocate::Grant& grant, MonoTime now);
+  void given(const grants::Grant& grant, MonoTime now);
   // Of each device in `around`, without those that have a slot that is asked for: kubelet hands out what no container
   // holds. `listed`: when kubelet reported `holdings`.
-  void count_into(allocate::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
+  void count_into(grants::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
                   std::span<const std::string> asked_for);
 
  private:
@@ -39,7 +39,7 @@ class LiveGrants {
 // What was answered since it was last asked for, in order: for the log, and for the caller that asks kubelet what
 // became of it.
 struct Answered {
-  std::vector<allocate::Grant> given;
+  std::vector<grants::Grant> given;
   MonoTime last_given{};
   std::vector<std::pair<std::string, Error>> refused;  // resource, why
 };
@@ -50,16 +50,16 @@ class NodeAnswers final : public kubelet::Answers {
   // the MPS directory is for this process, which need not be the host's path that goes into grants.
   NodeAnswers(const SnapshotBox& box, std::string mps_root, std::function<void()> on_answered);
 
-  Result<allocate::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
+  Result<grants::Grant> allocate(const std::string& resource, std::span<const std::string> ids) override;
   Result<std::vector<std::string>> prefer(const std::string& resource, std::span<const std::string_view> available,
                                           std::span<const std::string_view> must_include, std::uint32_t size) override;
 
   Answered take_answered();  // any thread
 
  private:
-  Result<allocate::Grant> decide(const std::string& resource, std::span<const std::string> ids);
-  allocate::Around around(const Snapshot& snapshot, const plan::PlannedResource& resource,
-                          std::span<const std::string> ids);
+  Result<grants::Grant> decide(const std::string& resource, std::span<const std::string> ids);
+  grants::Around around(const Snapshot& snapshot, const plan::PlannedResource& resource,
+                        std::span<const std::string> ids);
 
   const SnapshotBox& box_;
   std::string mps_root_;

@@ -64,15 +64,15 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
   const Decision& decision = node.decision;
   for (const auto& holding : node.in.holdings) {
     const auto* resource = plan::find_resource(decision.plan, holding.resource);
-    const std::string grant = allocate::grant_id(holding.slots);
+    const std::string grant = grants::grant_id(holding.slots);
     Holder holder{holding.pod_namespace, holding.pod, holding.container, holding.resource, holding.slots, {}, {}};
     std::map<std::string_view, std::uint32_t> held;
     for (const auto& slot : holding.slots) ++held[plan::device_of(slot)];
     bool mps = false;
     for (const auto& [uuid, slots] : held) {
       const std::pair key(grant, std::string(uuid));
-      allocate::GrantLimit limit{key.second, slots, {}};
-      const auto* device = change::find_device(decision.plan, uuid);
+      grants::GrantLimit limit{key.second, slots, {}};
+      const auto* device = grants::find_device(decision.plan, uuid);
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
         if (holder.pool.empty()) holder.pool = share->second.pool;
@@ -80,7 +80,7 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
         limit.limits.threads = share->second.threads;
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
       } else if (device != nullptr && !device->pool.empty() &&
-                 change::find_device(decision.plan, holding.resource, uuid) != nullptr) {
+                 grants::find_device(decision.plan, holding.resource, uuid) != nullptr) {
         mps = true;
         if (holder.pool.empty()) holder.pool = device->pool;
         limit.limits = plan::share_of(*device, slots);
@@ -101,7 +101,7 @@ const Holder* find_holder(const std::vector<Holder>& holders, const std::string&
   return found == holders.end() ? nullptr : &*found;
 }
 
-void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given) {
+void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const grants::Grant& given) {
   std::erase_if(holdings, [&](const kubelet::PodHolding& holding) {
     return holding.resource == given.resource &&
            std::ranges::find_first_of(holding.slots, given.slots) != holding.slots.end();

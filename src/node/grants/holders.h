@@ -23,7 +23,7 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods);
 const Holder* find_holder(const std::vector<Holder>& holders, const std::string& grant);
 // Slots that were allocated again no longer belong to the holder that kubelet reported before; it reports the new one a
 // little later.
-void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const allocate::Grant& given);
+void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const grants::Grant& given);
 
 // What the ledger of grants (grants/ledger.h) goes by, from the agent's values. Of all pools; absent while `tranche
 // mps` does not answer.

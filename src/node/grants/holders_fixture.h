@@ -26,7 +26,7 @@ inline Snapshot held_by_a_pod(const std::string& pod_namespace, const std::strin
 }
 
 inline Snapshot limited(Snapshot snapshot, Bytes memory, Percent threads) {
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", memory, threads};
+  snapshot.shares.own()[{grants::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", memory, threads};
   snapshot.holders = holders(snapshot, {});
   return snapshot;
 }

@@ -17,15 +17,15 @@ Snapshot held_by_a_pod() {
 TEST(Holders, HaveTheLimitsOfThePlanWhileNothingElseIsKnown) {
   const auto all = holders(held_by_a_pod(), {});
   ASSERT_THAT(all, SizeIs(1));
-  EXPECT_EQ(all[0].grant, allocate::grant_id(kSlots));
+  EXPECT_EQ(all[0].grant, grants::grant_id(kSlots));
   EXPECT_EQ(all[0].devices[0].limits.memory, mib(20000));
   EXPECT_EQ(all[0].devices[0].slots, 2u);
 }
 
 TEST(Holders, KeepTheirLimitsUnderAChangedConfigurationAndName) {
   auto snapshot = held_by_a_pod();
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
-                                                                  Percent::whole(50)};
+  snapshot.shares.own()[{grants::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                Percent::whole(50)};
   EXPECT_EQ(holders(snapshot, {}).at(0).devices[0].limits.memory, mib(5000));
   EXPECT_EQ(holders(snapshot, {}).at(0).devices[0].limits.sms, 66u);
   snapshot.plan.resources[0].name = "nvidia.com/gpu.shared";
@@ -45,8 +45,8 @@ TEST(Holders, OfWhatIsNotOursAreLeftOut) {
 TEST(Holders, RequestsOfClaimsAreTenantsOfTheirOwnWhateverTheyAreNamed) {
   Snapshot snapshot;
   snapshot.holdings = {{"default", "train-0", "gpu", "nvidia.com/gpu", kSlots}};
-  snapshot.shares.own()[{allocate::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
-                                                                  Percent::whole(50)};
+  snapshot.shares.own()[{grants::grant_id(kSlots), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000),
+                                                                Percent::whole(50)};
   auto& claims = snapshot.claims.emplace();
   claims.driver = "gpu.tranche.io";
   const auto add = [&](const std::string& uid, const std::string& name, const std::string& pod) {

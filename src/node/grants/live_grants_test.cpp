@@ -13,10 +13,10 @@ using Ids = std::vector<std::string>;
 
 const MonoTime kNow{1000s};
 
-allocate::Grant grant(const Ids& slots) {
-  allocate::Grant made;
+grants::Grant grant(const Ids& slots) {
+  grants::Grant made;
   made.slots = slots;
-  made.id = allocate::grant_id(slots);
+  made.id = grants::grant_id(slots);
   return made;
 }
 
@@ -27,7 +27,7 @@ kubelet::PodHolding holding(const std::string& pod, const Ids& slots) {
 // How many are alive, by device.
 std::map<std::string, std::uint32_t> count(LiveGrants& grants, const std::vector<kubelet::PodHolding>& holdings,
                                            MonoTime listed, const Ids& asked_for) {
-  allocate::Around around;
+  grants::Around around;
   around.room = {{"GPU-0", {}}, {"GPU-1", {}}};
   grants.count_into(around, holdings, listed, asked_for);
   std::map<std::string, std::uint32_t> live;
@@ -45,7 +45,7 @@ TEST(LiveGrants, AreThoseThatKubeletListsOnEachDeviceOnce) {
 
 TEST(LiveGrants, SlotsAreCountedOnEachDevice) {
   LiveGrants grants;
-  allocate::Around around;
+  grants::Around around;
   around.room = {{"GPU-0", {}}, {"GPU-2", {}}};
   grants.count_into(around, {holding("a", {"GPU-0::1", "GPU-0::2"}), holding("b", {"GPU-0::3", "GPU-1::0"})}, kNow,
                     Ids{});

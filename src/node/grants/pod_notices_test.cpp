@@ -156,7 +156,7 @@ class LimitsOfPods : public ::testing::Test {
   }
   std::vector<PodNotice> held(std::uint32_t percent) {
     const auto device = [&](const char* uuid) {
-      return allocate::GrantLimit{uuid, 5, {mib(4096), Percent::whole(percent), 32}};
+      return grants::GrantLimit{uuid, 5, {mib(4096), Percent::whole(percent), 32}};
     };
     notices_.held({{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
                    {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}});

@@ -167,7 +167,7 @@ void Tenants::holders_are(const NodeView& node) {
   report_notices();
 }
 
-void Tenants::granted(const std::vector<allocate::Grant>& grants, bool holders_known) {
+void Tenants::granted(const std::vector<grants::Grant>& grants, bool holders_known) {
   if (!holders_known) {
     for (const auto& grant : grants) {
       faults_.given(grant.id);

@@ -103,7 +103,7 @@ class Tenants {
   void on_pools(const mps::PoolReports& reports);
   void on_pods(const kube::PodChanges& changes);
   // After the ledger has them. holders_known: kubelet has named their holders since.
-  void granted(const std::vector<allocate::Grant>& grants, bool holders_known);
+  void granted(const std::vector<grants::Grant>& grants, bool holders_known);
   void on_sample(const std::vector<gpu::GpuSample>& samples) { guarding_.on_sample(samples); }
   bool retires_endpoints() const { return retiring_; }  // the next answer of kubelet may end a pool
   void sample_again() { guarding_.sample_again(); }

@@ -71,14 +71,14 @@ void GuardedProcesses::find_endpoint(KnownProcess& process) const {
   process.endpoint_known = true;
   std::optional<os::DirectoryId> seen;
   os::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
-    const auto directory = os::directory_seen_by(folder, allocate::kEndpointInContainer);
+    const auto directory = os::directory_seen_by(folder, grants::kEndpointInContainer);
     if (directory) seen = *directory;
     process.endpoint_known = directory || directory.error().kind != Kind::kUnavailable;
     return directory.has_value();
   });
   if (!seen) return;
   for (const auto& pool : os::names_in(mps_root_ + "/pools")) {
-    const auto endpoints = os::Dir::open(allocate::Paths{mps_root_}.endpoints(pool));
+    const auto endpoints = os::Dir::open(grants::Paths{mps_root_}.endpoints(pool));
     const auto grant = endpoints ? os::name_of_directory(*endpoints, *seen) : std::nullopt;
     if (grant && containers::is_grant(*grant)) process.endpoint = *grant;
   }

@@ -65,8 +65,8 @@ void Guarding::follow_plan(const NodeView& node) {
     if (pool == nullptr) return;
     PlannedShare share{.uuid = device.uuid, .pool = device.pool};
     share.leave = pool->compute_mode == config::ComputeModePolicy::kLeave;
-    const auto* gpu = node.in.inventory ? inventory::find_gpu(*node.in.inventory, device.gpu_uuid) : nullptr;
-    for (const auto& mig : gpu == nullptr ? std::vector<inventory::MigDevice>{} : gpu->mig_devices) {
+    const auto* gpu = node.in.inventory ? gpu::find_gpu(*node.in.inventory, device.gpu_uuid) : nullptr;
+    for (const auto& mig : gpu == nullptr ? std::vector<gpu::MigDevice>{} : gpu->mig_devices) {
       if (mig.uuid != device.uuid) continue;
       share.gpu_instance = mig.gpu_instance;
       share.compute_instance = mig.compute_instance;
@@ -165,7 +165,7 @@ void Guarding::watch_the_sampling() {
   callbacks_.changed();
 }
 
-void Guarding::granted(const std::vector<allocate::Grant>& grants) {
+void Guarding::granted(const std::vector<grants::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
   figures_.change([&](guard::Figures& figures) {
     for (const auto& grant : grants)  // of the previous tenant

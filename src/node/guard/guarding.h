@@ -104,7 +104,7 @@ class Guarding {
   void follow(const NodeView& node);
   void sample_again();  // the sampler was replaced: request samples again
   void on_pools(const mps::PoolReports& reports);
-  void granted(const std::vector<allocate::Grant>& grants);
+  void granted(const std::vector<grants::Grant>& grants);
   void on_sample(const std::vector<gpu::GpuSample>& samples);
 
   const GuardReport& report() const { return report_; }

@@ -70,7 +70,7 @@ const Field<gpu::GpuActivity> kActivityFields[] = {
      &gpu::GpuActivity::nvlink_received},
 };
 
-std::string labels_of(const inventory::Gpu& gpu, const inventory::MigDevice* mig, const std::string& host) {
+std::string labels_of(const gpu::Gpu& gpu, const gpu::MigDevice* mig, const std::string& host) {
   auto labels = metrics::label_text(
       kOfGpu, {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, "nvidia" + std::to_string(gpu.minor), gpu.name});
   if (mig != nullptr)
@@ -95,8 +95,8 @@ void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>
   }
 }
 
-std::vector<Row> rows_of(const Snapshot& s, const inventory::Inventory& inventory,
-                         const std::vector<TenantRow>& tenants, const std::vector<gpu::GpuTelemetry>& gpus) {
+std::vector<Row> rows_of(const Snapshot& s, const gpu::Inventory& inventory, const std::vector<TenantRow>& tenants,
+                         const std::vector<gpu::GpuTelemetry>& gpus) {
   std::vector<Row> rows;
   const std::string host = s.cluster.node.empty() ? "" : metrics::label_text(kOfHost, {s.cluster.node});
   for (const auto& gpu : inventory.gpus) {

@@ -16,7 +16,7 @@ constexpr const char* kGpu =
 
 Snapshot held(std::uint32_t slots) {
   Snapshot snapshot;
-  inventory::Gpu gpu;
+  gpu::Gpu gpu;
   gpu.uuid = "GPU-0";
   gpu.index = 3;
   gpu.minor = 5;
@@ -33,7 +33,7 @@ Snapshot held(std::uint32_t slots) {
   resource.devices = {device};
   snapshot.plan.resources = {resource};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kTwo}};
-  snapshot.shares.own()[{allocate::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
+  snapshot.shares.own()[{grants::grant_id(kTwo), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(5000), Percent{1250}};
   snapshot.holders = holders(snapshot, {});
   snapshot.cluster.node = "n1";
   return snapshot;
@@ -52,7 +52,7 @@ std::vector<gpu::GpuTelemetry> measured() {
 
 guard::Figures using_mib(std::uint64_t used) {
   guard::Figures figures;
-  figures[{allocate::grant_id(kTwo), "GPU-0"}].used = mib(used);
+  figures[{grants::grant_id(kTwo), "GPU-0"}].used = mib(used);
   return figures;
 }
 
@@ -84,7 +84,7 @@ TEST(DcgmNames, WithoutAReadingThereIsNoRow) {
 
 TEST(DcgmNames, MigDevicesHaveTheLabelsOfTheirInstance) {
   auto snapshot = held(10);
-  inventory::MigDevice mig;
+  gpu::MigDevice mig;
   mig.uuid = "MIG-1";
   mig.profile = "1g.10gb";
   mig.gpu_instance = 7;

@@ -108,18 +108,18 @@ void put_activity(Html& html, const gpu::GpuTelemetry& gpu, MonoTime now) {
 std::string remedy(const Snapshot& s, const plan::PlannedDevice& device, std::string_view reason) {
   const auto unhealthy = s.health.unhealthy.find(device.uuid);
   if (unhealthy == s.health.unhealthy.end()) return "";
-  const std::string what = why::remedy_of(health::to_string(unhealthy->second.what.cause), reason);
+  const std::string what = why::remedy_of(gpu::to_string(unhealthy->second.what.cause), reason);
   return what.empty() ? "" : ". What to do: " + what;
 }
 
 void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                 const std::vector<const TenantRow*>& rows, const std::vector<gpu::GpuTelemetry>& gpus, MonoTime now) {
-  const auto* gpu = s.inventory ? inventory::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
+  const auto* gpu = s.inventory ? gpu::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
   html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
            text(gpu == nullptr ? "" : gpu->name));
   html.add("<p class=dim><bdi>{}</bdi> · {} · {} MiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
-           device.memory.in_mib(), device.slots, config::to_string(change::mode_of(device).strategy));
-  if (const auto reason = advertise::reason_unhealthy(device, s.faults))
+           device.memory.in_mib(), device.slots, config::to_string(grants::mode_of(device).strategy));
+  if (const auto reason = plan::reason_unhealthy(device, s.faults))
     html.add("<p class=bad>unhealthy: {}{}</p>\n", text(*reason), text(remedy(s, device, *reason)));
   const auto measured = std::ranges::find(gpus, device.gpu_uuid, &gpu::GpuTelemetry::uuid);
   if (measured != gpus.end()) put_activity(html, *measured, now);
@@ -137,7 +137,7 @@ void put_list(Html& html, const char* title, const std::vector<std::string>& lin
 std::vector<std::string> waiting(const Snapshot& s) {
   std::vector<std::string> lines;
   for (const auto& step : s.change)
-    if (step.waits()) lines.push_back(change::to_string(step));
+    if (step.waits()) lines.push_back(grants::to_string(step));
   return lines;
 }
 

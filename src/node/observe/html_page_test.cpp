@@ -17,7 +17,7 @@ Snapshot held_by(const std::string& pod) {
 
 TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
   guard::Figures figures;
-  auto& figure = figures[{allocate::grant_id(kSlots), "GPU-0"}];
+  auto& figure = figures[{grants::grant_id(kSlots), "GPU-0"}];
   figure.used = gib(4);
   figure.peak = gib(5);
   figure.clients = 3;
@@ -34,7 +34,7 @@ TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
 TEST(HtmlPage, AFaultHasWhatToDo) {
   auto snapshot = held_by("train");
   const std::string reason = "XID 79 (the GPU has fallen off the bus): receives no new pods";
-  snapshot.health.unhealthy["GPU-0"].what.cause = health::Cause::kXid;
+  snapshot.health.unhealthy["GPU-0"].what.cause = gpu::Cause::kXid;
   snapshot.faults.devices["GPU-0"] = reason;
   EXPECT_THAT(html_page(snapshot, {}, {}, MonoTime{}).str(),
               HasSubstr("unhealthy: " + reason + ". What to do: drain the node and reboot it; replace the GPU"));
@@ -60,7 +60,7 @@ TEST(HtmlPage, HostileNamesStayText) {
 
 TEST(HtmlPage, SaysWhatWaitsAndWhatWasStopped) {
   auto snapshot = held_by("train");
-  change::Step step;
+  grants::Step step;
   step.text = "nvidia.com/gpu on GPU 0: 10 → 5 slots";
   step.waits_for = "team/train";
   snapshot.change = {step};

@@ -30,7 +30,7 @@ void put_config(metrics::Page& page, const Snapshot& s) {
             : s.config.path.empty() ? "defaults"
                                     : "file"},
            1);
-  page.set("tranche_change_waiting", std::ranges::count_if(s.change, &change::Step::waits));
+  page.set("tranche_change_waiting", std::ranges::count_if(s.change, &grants::Step::waits));
   const auto condition = node_condition(s);
   page.set("tranche_ready", {condition.ready ? "True" : "False", condition.reason}, 1);
 }
@@ -49,13 +49,12 @@ void put_mig(metrics::Page& page, const mig::MigReport& mig) {
 
 void put_health(metrics::Page& page, const Snapshot& s) {
   page.set("tranche_health_checks", s.health.off.empty() ? 1 : 0);
-  std::map<health::Cause, std::uint64_t> now;
+  std::map<gpu::Cause, std::uint64_t> now;
   for (const auto& [device, condition] : s.health.unhealthy) ++now[condition.what.cause];
-  for (const auto cause : health::kCauses) {
-    page.set("tranche_devices_unhealthy", {health::to_string(cause)}, now[cause]);
+  for (const auto cause : gpu::kCauses) {
+    page.set("tranche_devices_unhealthy", {gpu::to_string(cause)}, now[cause]);
     const auto falls = s.health.falls.find(cause);
-    page.set("tranche_device_falls_total", {health::to_string(cause)},
-             falls == s.health.falls.end() ? 0 : falls->second);
+    page.set("tranche_device_falls_total", {gpu::to_string(cause)}, falls == s.health.falls.end() ? 0 : falls->second);
   }
 }
 

@@ -33,7 +33,7 @@ Json problems_json(const std::vector<Problem>& problems) {
 Json driver_json(const Snapshot& s) {
   return {{"state", s.inventory ? "ready" : "waiting"},
           {"version", s.inventory ? s.inventory->driver_version : ""},
-          {"platform", s.inventory ? std::string(inventory::to_string(s.inventory->platform)) : ""},
+          {"platform", s.inventory ? std::string(gpu::to_string(s.inventory->platform)) : ""},
           {"reason", s.driver_problem}};
 }
 
@@ -87,11 +87,11 @@ const gpu::GpuActivity* activity_of(const plan::PlannedDevice& device, const std
 
 Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                  const HolderOf& holder_of, const Reader& reader) {
-  const auto reason = advertise::reason_unhealthy(device, s.faults);
+  const auto reason = plan::reason_unhealthy(device, s.faults);
   Json json{{"uuid", device.uuid},
             {"index", device.index},
             {"resource", resource.name},
-            {"sharing", std::string(config::to_string(change::mode_of(device).strategy))},
+            {"sharing", std::string(config::to_string(grants::mode_of(device).strategy))},
             {"memoryMiB", device.memory.in_mib()},
             {"smCount", device.sm_count},
             {"slotMemoryMiB", device.share.memory.in_mib()},
@@ -100,7 +100,7 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
             {"healthy", !reason},
             {"reason", reason.value_or("")}};
   if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
-    json["cause"] = std::string(health::to_string(it->second.what.cause));
+    json["cause"] = std::string(gpu::to_string(it->second.what.cause));
     json["unhealthyMs"] = milliseconds_of(s.taken - it->second.since);
   }
   json["pool"] = device.pool;
@@ -109,7 +109,7 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
     json["poolClients"] = it->second.clients;
   }
   if (s.inventory) {
-    if (const auto* gpu = inventory::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
+    if (const auto* gpu = gpu::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
   }
   if (const auto* activity = activity_of(device, *reader.gpus); activity != nullptr && activity->sm)
     json["smActive"] = std::lround(*activity->sm * 100);
@@ -146,13 +146,13 @@ Json kubernetes_json(const Snapshot& s) {
 Json change_json(const Snapshot& s) {
   Json steps = Json::array(), waiting = Json::array();
   for (const auto& step : s.change) {
-    steps.push_back({{"what", std::string(change::to_string(step.what))},
+    steps.push_back({{"what", std::string(grants::to_string(step.what))},
                      {"resource", step.resource},
                      {"devices", step.devices},
-                     {"text", change::to_string(step)},
+                     {"text", grants::to_string(step)},
                      {"state", step.waits() ? "waiting" : "done"},
                      {"waitsFor", step.waits_for}});
-    if (step.waits()) waiting.push_back(change::to_string(step));
+    if (step.waits()) waiting.push_back(grants::to_string(step));
   }
   return {{"steps", std::move(steps)}, {"waitingFor", std::move(waiting)}};
 }

@@ -20,7 +20,7 @@ constexpr const char* kLabels = R"({namespace="team",pod="a",container="main",gp
 
 TEST(TenantMetrics, OneRowForAContainerAndDeviceWhateverItsSlots) {
   guard::Figures figures;
-  auto& figure = figures[{allocate::grant_id(kSlots), "GPU-0"}];
+  auto& figure = figures[{grants::grant_id(kSlots), "GPU-0"}];
   figure.used = mib(100);
   figure.clients = 2;
   figure.stops[guard::kStopForMemory] = 3;
@@ -52,9 +52,9 @@ TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
   auto snapshot = held_by_a_pod();
   const std::vector<std::string> more{"GPU-0::2"};
   snapshot.holdings = {{"team", "a", "main", "nvidia.com/gpu", kSlots}, {"team", "a", "main", "nvidia.com/gpu", more}};
-  snapshot.shares.own()[{allocate::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
+  snapshot.shares.own()[{grants::grant_id(more), "GPU-0"}] = {"gpu-0", "nvidia.com/gpu", mib(2500), Percent{625}};
   grants::join_grants(snapshot.shares.own(),
-                      {{"team/a/main", allocate::grant_id(kSlots)}, {"team/a/main", allocate::grant_id(more)}});
+                      {{"team/a/main", grants::grant_id(kSlots)}, {"team/a/main", grants::grant_id(more)}});
   snapshot.holders = holders(snapshot, {});
   const auto rows = tenant_rows(snapshot, {});
   ASSERT_THAT(rows, SizeIs(1));
@@ -66,7 +66,7 @@ TEST(TenantMetrics, NothingIsSaidOfAGrantThatNoPodHolds) {
   auto snapshot = held_by_a_pod();
   snapshot.holders = {};
   guard::Figures figures;
-  figures[{allocate::grant_id(kSlots), "GPU-0"}].used = mib(100);
+  figures[{grants::grant_id(kSlots), "GPU-0"}].used = mib(100);
   EXPECT_EQ(tenant_metrics(snapshot, figures, MonoTime{}).str(), "");
 }
 

@@ -4,7 +4,7 @@
 
 #include "plan/slot_id.h"
 
-namespace tranche::advertise {
+namespace tranche::plan {
 
 std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults) {
   for (const auto& uuid : {device.uuid, device.gpu_uuid})
@@ -43,4 +43,4 @@ const std::string* reason_withheld(const Withheld& withheld, const std::string& 
   return found == slots->second.end() ? nullptr : &found->second;
 }
 
-}  // namespace tranche::advertise
+}  // namespace tranche::plan

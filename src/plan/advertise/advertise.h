@@ -10,7 +10,7 @@
 #include "base/shared_list.h"
 #include "plan/plan.h"
 
-namespace tranche::advertise {
+namespace tranche::plan {
 
 // The present faults, each with its reason in one sentence. Absent = healthy.
 struct Faults {
@@ -46,4 +46,4 @@ const std::string* reason_withheld(const Withheld& withheld, const std::string& 
 // Why slots of this device are unhealthy; absent if they are healthy.
 std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults);
 
-}  // namespace tranche::advertise
+}  // namespace tranche::plan

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-namespace tranche::advertise {
+namespace tranche::plan {
 namespace {
 
 plan::Plan two_gpus_in_three_slots() {
@@ -69,4 +69,4 @@ TEST(Advertise, UndividedDeviceIsItsUuid) {
 }
 
 }  // namespace
-}  // namespace tranche::advertise
+}  // namespace tranche::plan

@@ -2,7 +2,7 @@
 
 #include "plan/advertise/advertise.h"
 
-namespace tranche::advertise {
+namespace tranche::plan {
 namespace {
 
 plan::Plan a_gpu_in_two_slots() {
@@ -48,4 +48,4 @@ TEST(Withheld, AResourceThatThePlanDoesNotHaveIsShownInItsPlace) {
 }
 
 }  // namespace
-}  // namespace tranche::advertise
+}  // namespace tranche::plan

@@ -35,7 +35,7 @@ constexpr const char* kResource = "nvidia.com/gpu.shared";
 
 // Enough for pods to use a sensible part of their share. An unknown model gets little.
 std::uint32_t memory_gib(std::string_view profile) {
-  const auto* model = inventory::find_model(profile);
+  const auto* model = gpu::find_model(profile);
   return model == nullptr ? 8 : model->memory_mib / 1024;
 }
 
@@ -148,9 +148,9 @@ Status copy_or_write(const os::Dir& dir, std::string_view name, const std::strin
 
 Status check_profile(const std::string& profile, const std::string& standins) {
   const bool is_there = ::access((standins + "/profiles/" + profile + ".yaml").c_str(), R_OK) == 0;
-  if (inventory::find_model(profile) != nullptr || (is_there && profile.find('/') == std::string::npos)) return {};
+  if (gpu::find_model(profile) != nullptr || (is_there && profile.find('/') == std::string::npos)) return {};
   return fail(Kind::kInvalid, fmt::format("--profile: {} is not a known GPU model; {}", in_quotes(profile),
-                                          inventory::known_models(profile)));
+                                          gpu::known_models(profile)));
 }
 
 class Demo {

@@ -41,10 +41,10 @@ class EndProgram {
     TRY(const auto lock, lock_mps_root(root_));
     TRY_STATUS(finish_ends());
     TRY(const auto left, mps::find_left_pools(root_));
-    TRY(auto modes, mps::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
-                                                          mps::ComputeModes::Done done) {
-          nvml_->set_compute_mode(uuid, mode, std::move(done));
-        }));
+    TRY(auto modes, mps::ComputeModes::open(
+                        root_, [this](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
+                          nvml_->set_compute_mode(uuid, mode, std::move(done));
+                        }));
     modes_ = std::make_unique<mps::ComputeModes>(std::move(modes));
     if (left.empty() && modes_->changed().empty()) {
       fmt::print("no daemon runs under {}\n", root_);

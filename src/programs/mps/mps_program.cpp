@@ -101,7 +101,7 @@ class MpsProgram {
   void open_nvml();
   void look_for_binary();
   void on_binary(const Result<mps::ControlBinary>& binary);
-  void on_inventory(const Result<inventory::Inventory>& scanned);
+  void on_inventory(const Result<gpu::Inventory>& scanned);
   void on_config();
   void plan_again();
   void publish();
@@ -124,7 +124,7 @@ class MpsProgram {
   std::unique_ptr<OtherHolders> other_holders_;
   std::unique_ptr<mps::Question> binary_question_;
   std::string binary_problem_;
-  std::optional<inventory::Inventory> inventory_;
+  std::optional<gpu::Inventory> inventory_;
   gpu::Presence presence_;
   std::string driver_problem_ = "the driver library is being opened";
   plan::Plan plan_;
@@ -232,14 +232,14 @@ Status MpsProgram::open() {
 }
 
 Status MpsProgram::open_modes() {
-  TRY(auto modes, mps::ComputeModes::open(root_, [this](const std::string& uuid, inventory::ComputeMode mode,
-                                                        mps::ComputeModes::Done done) {
-        if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
-        nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
-          if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", inventory::to_string(mode)}});
-          done(status);
-        });
-      }));
+  TRY(auto modes, mps::ComputeModes::open(
+                      root_, [this](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
+                        if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
+                        nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
+                          if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", gpu::to_string(mode)}});
+                          done(status);
+                        });
+                      }));
   if (!modes.lost().empty())
     log::error("state.lost", {{"what", modes.lost()},
                               {"effect",
@@ -343,7 +343,7 @@ void MpsProgram::on_binary(const Result<mps::ControlBinary>& binary) {
   }
 }
 
-void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
+void MpsProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
   if (!scanned) {
     const std::string problem = to_string(scanned.error());
     if (problem != driver_problem_) log::warning("driver.waiting", {{"why", problem}});
@@ -353,13 +353,13 @@ void MpsProgram::on_inventory(const Result<inventory::Inventory>& scanned) {
   if (!inventory_) {
     log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
   } else {
-    for (const auto& change : inventory::changes(*inventory_, *scanned)) {
+    for (const auto& change : gpu::changes(*inventory_, *scanned)) {
       log::info("inventory.changed", {{"what", change}});
     }
   }
   presence_.saw(options_.system_root, *scanned);
   const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
-  inventory_ = inventory::keep_missing(inventory_.value_or(inventory::Inventory{}), *scanned, has_left).inventory;
+  inventory_ = gpu::keep_missing(inventory_.value_or(gpu::Inventory{}), *scanned, has_left).inventory;
   for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
   driver_problem_.clear();
   plan_again();

@@ -16,7 +16,7 @@
 #include "os/socket/status_socket.h"
 #include "probe/container.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -106,7 +106,7 @@ class DeepRun {
     TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
     GrantHere grant;
     grant.env = asked.envs;
-    const auto mount = asked.mounts.find(allocate::kEndpointInContainer);
+    const auto mount = asked.mounts.find(grants::kEndpointInContainer);
     if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
     grant.endpoint = mount->second;
     if (grant.endpoint.starts_with(places_.mps_root + "/"))
@@ -140,4 +140,4 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Find
   return done;
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -24,7 +24,7 @@
 #include "os/socket/status_socket.h"
 #include "plan/client_limits.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -182,4 +182,4 @@ Status try_inside(const VerifyOptions& options, Findings& checks) {
   return {};
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

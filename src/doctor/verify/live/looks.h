@@ -19,7 +19,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 
 // Paths of this process.
 struct VerifyPlaces {
@@ -105,4 +105,4 @@ struct Trial {
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
                Findings& checks);
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

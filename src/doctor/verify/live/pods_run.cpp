@@ -17,7 +17,7 @@
 #include "os/files/files.h"
 #include "os/loop/loop.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -211,4 +211,4 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   return {};
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

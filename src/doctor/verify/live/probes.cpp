@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 constexpr std::size_t kLongestOutput = 64 << 10;
@@ -86,4 +86,4 @@ ProbeRun Probes::run(const GrantHere& grant, const std::vector<std::string>& wor
   return wait(start(grant, words, more));
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -14,7 +14,7 @@
 #include "os/socket/status_socket.h"
 #include "plan/client_limits.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
@@ -207,4 +207,4 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   if (!inside) try_deaths(probes, places, trial, has_tensor_cores(computed), checks);
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -9,7 +9,7 @@
 #include "doctor/verify/live/looks.h"
 #include "os/files/files.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 namespace {
 
 constexpr int kUsage = 2;
@@ -76,4 +76,4 @@ int run_verify(const VerifyOptions& options) {
   return looked ? doctor::exit_status(checks) : kUsage;
 }
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -8,7 +8,7 @@
 #include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
-namespace tranche::verify {
+namespace tranche::doctor {
 
 struct VerifyOptions {
   std::string node;     // its name in the cluster
@@ -39,4 +39,4 @@ struct VerifyOptions {
 // The exit status. 0: no check failed; 1: a check failed; 2: no check could run, or the options contradict each other.
 int run_verify(const VerifyOptions& options);
 
-}  // namespace tranche::verify
+}  // namespace tranche::doctor

@@ -27,17 +27,17 @@ std::string suffix_of(const Functions& f, Device parent, Device mig, std::uint32
   return at == std::string::npos ? std::string() : name.substr(at + 2);
 }
 
-Result<inventory::MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
-                                             const inventory::Gpu& gpu) {
+Result<MigDevice> read_mig_device(const Library& library, Device parent, Device mig, std::uint32_t slot,
+                                  const Gpu& gpu) {
   const Functions& f = library.functions();
-  inventory::MigDevice device;
+  MigDevice device;
   device.slot = slot;
   TRY_STATUS(library.check(read_text(f.uuid, mig, device.uuid), "it does not answer", "nvmlDeviceGetUUID"));
   // The placement is needed only to attribute events, so a device without one is listed nevertheless.
   const auto gi = reported(f.gpu_instance_id, mig);
   const auto ci = reported(f.compute_instance_id, mig);
-  device.gpu_instance = ci ? gi.value_or(inventory::kNoInstance) : inventory::kNoInstance;
-  device.compute_instance = gi ? ci.value_or(inventory::kNoInstance) : inventory::kNoInstance;
+  device.gpu_instance = ci ? gi.value_or(kNoInstance) : kNoInstance;
+  device.compute_instance = gi ? ci.value_or(kNoInstance) : kNoInstance;
   DeviceAttributes attributes{};
   TRY_STATUS(library.check(call(f.attributes, mig, &attributes), "it does not answer", "nvmlDeviceGetAttributes"));
   device.memory = {reported(f.memory, mig).value_or(Memory{}).total};
@@ -73,7 +73,7 @@ std::string_view profile_suffix(std::uint32_t profile_number) {
   return profile_number < kSuffixes.size() ? kSuffixes.at(profile_number) : std::string_view();
 }
 
-Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable) {
+Status read_mig(const Library& library, Device device, Gpu& gpu, std::vector<std::string>& unreadable) {
   const Functions& f = library.functions();
   std::uint32_t current = 0, pending = 0;
   const Return code = call(f.mig_mode, device, &current, &pending);
@@ -94,7 +94,7 @@ Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std:
           to_string(library.error(found, which + " does not answer", "nvmlDeviceGetMigDeviceHandleByIndex")));
       continue;
     }
-    Result<inventory::MigDevice> mig_device = read_mig_device(library, device, mig, slot, gpu);
+    Result<MigDevice> mig_device = read_mig_device(library, device, mig, slot, gpu);
     if (mig_device) {
       gpu.mig_devices.push_back(*std::move(mig_device));
     } else {

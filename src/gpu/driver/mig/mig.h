@@ -33,6 +33,6 @@ void each_profile(const Functions& f, Device gpu, Take take) {
 
 // Fills mig_capable, mig_enabled, max_mig_devices and mig_devices of `gpu`, whose memory must be known. Devices that do
 // not answer are omitted, one sentence each in `unreadable`.
-Status read_mig(const Library& library, Device device, inventory::Gpu& gpu, std::vector<std::string>& unreadable);
+Status read_mig(const Library& library, Device device, Gpu& gpu, std::vector<std::string>& unreadable);
 
 }  // namespace tranche::gpu::nvml
