@@ -50,7 +50,6 @@ FUZZ(why) {
 // Any text as each of the documents that `tranche verify` judges: checks that can be rendered, and nothing passes for
 // a document that is no object.
 FUZZ(verify_checks) {
-  namespace verify = tranche::verify;
   namespace doctor = tranche::doctor;
   const std::string all(text);
   doctor::Report report{"this node", {}};
