@@ -80,47 +80,32 @@ const Endpoints::Endpoint* Endpoints::find(const std::string& grant) const {
 void Endpoints::make_relay() {
   auto settings = context_.settings.relay;
   settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
-  relay_ = std::make_shared<Relay>(context_.loop, std::move(settings), relay_callbacks());
+  relay_ = std::make_shared<Relay>(context_.loop, std::move(settings), *this);
   set_kinds();
   restore_clients();
 }
 
-Relay::Callbacks Endpoints::relay_callbacks() {
-  return {
-      .refuse =
-          [this](const std::string& grant, int pid) {
-            auto why = refuses(grant, pid);
-            if (!why.empty()) note_refusal(grant, why, false);
-            return why;
-          },
-      .refuses_for_now = [this](const std::string& grant, int pid) { return !no_place(grant, pid).empty(); },
-      .on_client = [this](const std::string& grant, int pid) { note_client(grant, pid); },
-      .on_gone =
-          [this](const std::string&, int pid) {
-            if (relay_) context_.keeper.exited(pid, relay_->clients().contexts(pid) > 0);
-            owner_.client_gone(pid);
-          },
-      .on_trouble = [this](const std::string& grant, const Passage& passage,
-                           std::uint32_t user) { log_trouble(grant, passage, user); },
-      .on_not_itself =
-          [id = id_](const Error& error) {
-            log::warning("endpoint.own_name",
-                         {{"pool", id},
-                          {"why", error},
-                          {"effect", "the daemon's log names tranche mps instead of its clients"},
-                          {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
-          },
-      .on_change =
-          [this] {
-            if (!newcomers_.empty()) newcomers_timer_.start({}, [this] { let_newcomers(); });
-            context_.on_change();
-          },
-      .on_server_doubted = [this] { owner_.server_doubted(); },
-      .prepare = [this](const std::string& grant, const Relay::Prepared& done) { prepare(grant, done); },
-      .answer = [this](const std::string& grant, const RelayQuestion& asked) { return device_answer(grant, asked); },
-      .look = [this](const std::string& grant, int pid, const ClientLooks::Done& done) { look_at(grant, pid, done); },
-      .open_pipes = [this] { return open_pipes(); },
-      .store = [this](const std::string& clients) { store_clients(clients); }};
+std::string Endpoints::refuse(const std::string& grant, int pid) {
+  auto why = refuses(grant, pid);
+  if (!why.empty()) note_refusal(grant, why, false);
+  return why;
+}
+
+void Endpoints::client_exited(int pid) {
+  if (relay_) context_.keeper.exited(pid, relay_->clients().contexts(pid) > 0);
+  owner_.client_gone(pid);
+}
+
+void Endpoints::not_as_client(const Error& why) {
+  log::warning("endpoint.own_name", {{"pool", id_},
+                                     {"why", why},
+                                     {"effect", "the daemon's log names tranche mps instead of its clients"},
+                                     {"instead", "run tranche mps as root with SYS_ADMIN, SETUID and hostPID"}});
+}
+
+void Endpoints::clients_changed() {
+  if (!newcomers_.empty()) newcomers_timer_.start({}, [this] { let_newcomers(); });
+  context_.on_change();
 }
 
 Status Endpoints::listen(const std::string& grant) {
@@ -222,7 +207,7 @@ void Endpoints::clients_seen(const std::vector<os::ProcessRef>& clients) {
     auto grant = same ? known->second.grant : grant_of_earlier(pid, of_containers);
     if (relay_ && !grant.empty()) {
       relay_->remember(grant, pid);
-      note_client(grant, pid);
+      client_connects(grant, pid);
     } else {
       seen.emplace(pid, Seen{client, std::move(grant)});
     }
@@ -319,7 +304,7 @@ const std::string* Endpoints::grant_of(int pid) const {
 
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
 // A process of a different pod got a descriptor from it.
-void Endpoints::note_client(const std::string& grant, int pid) {
+void Endpoints::client_connects(const std::string& grant, int pid) {
   Endpoint* const endpoint = find(grant);
   if (endpoint != nullptr && endpoint->pod().empty() && !endpoint->terms.any_pod)
     endpoint->first_pod = pod_of(pid).value_or(std::string());

@@ -175,10 +175,10 @@ class EndpointsPool {
   virtual void end_clients(const std::vector<int>& clients,
                            std::function<void(const std::vector<Terminated>&)> done) = 0;
   virtual void client_gone(int pid) = 0;  // a client has exited
-  virtual void server_doubted() = 0;      // Relay::Callbacks::on_server_doubted
+  virtual void server_doubted() = 0;      // RelayOwner::server_doubted()
   // Makes the daemon hold these limits for the clients that it accepts next; absent: the pool's own. `prepared` runs
   // once, perhaps inside the call.
-  virtual void set_next_limits(const std::optional<GrantLimits>& limits, Relay::Prepared prepared) = 0;
+  virtual void set_next_limits(const std::optional<GrantLimits>& limits, RelayOwner::Prepared prepared) = 0;
   // The limits that the daemon enforces for clients with these grant limits; absent: the pool's own.
   virtual Result<DaemonLimits> limits_for(const std::optional<GrantLimits>& limits) const = 0;
 
@@ -186,7 +186,7 @@ class EndpointsPool {
   ~EndpointsPool() = default;
 };
 
-class Endpoints final : public Admission {
+class Endpoints final : public Admission, public RelayOwner {
  public:
   // The pool's directories exist: listens at every endpoint that is on disk.
   static Result<std::unique_ptr<Endpoints>> open(EndpointsContext& context, const std::string& pool,
@@ -264,10 +264,21 @@ class Endpoints final : public Admission {
   std::string owner_name(const std::string& grant) const { return id_ + '/' + grant; }  // for the keeper
   Status open_for(const OpenEndpointRequest& request);
   void end_for(const TerminateRequest& request, Reply reply);
+  std::string refuse(const std::string& grant, int pid) override;
+  bool refuses_for_now(const std::string& grant, int pid) override { return !no_place(grant, pid).empty(); }
+  void client_connects(const std::string& grant, int pid) override;
+  void client_exited(int pid) override;
+  void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) override;
+  void not_as_client(const Error& why) override;
+  void clients_changed() override;
+  void server_doubted() override { owner_.server_doubted(); }
+  void prepare(const std::string& grant, const Prepared& done) override;
+  std::string answer(const std::string& grant, const RelayQuestion& question) override;
+  void look_at(const std::string& grant, int pid, const Looked& done) override;
+  std::optional<std::set<Channel>> open_pipes() override;
+  void store_clients(const std::string& clients) override;
   void make_relay();
-  Relay::Callbacks relay_callbacks();
   void restore_clients();
-  void store_clients(const std::string& clients);
   void on_greeting(const Result<bool>& is_known);
   Status use_links(const std::string& reason);
   Status listen(const std::string& grant);
@@ -284,20 +295,15 @@ class Endpoints final : public Admission {
   Status vacate(const std::string& grant);
   void end_former_clients(const std::string& grant, const std::vector<int>& clients);
   void former_clients_ended(const std::string& grant);
-  void note_client(const std::string& grant, int pid);
   void recall(const std::string& grant);
   void set_kinds();
-  void prepare(const std::string& grant, const Relay::Prepared& done);
-  std::string device_answer(const std::string& grant, const RelayQuestion& question) const;
   void note_prepared(const std::string& grant, const Status& status);
   std::string remains_of(const std::string& grant) const;
   std::string refuses(const std::string& grant, int pid) const;
-  void look_at(const std::string& grant, int pid, const ClientLooks::Done& done);
   void look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done);
   bool keeps_memory(const std::string& grant) const { return context_.keeper.keeps_memory(owner_name(grant)); }
   void let_newcomers();
   void note_refusal(const std::string& grant, const std::string& why, bool limit_lifted);
-  void log_trouble(const std::string& grant, const Passage& passage, std::uint32_t user);
   std::string grant_of_earlier(int pid, std::map<std::string, std::string>& known) const;
   std::size_t unknown_clients() const;
   std::size_t taken_by(const std::string& grant, const Endpoint& endpoint) const;
@@ -307,7 +313,6 @@ class Endpoints final : public Admission {
   // Why this process would be refused because of connections that end by themselves; "" = it would not.
   std::string no_place(const std::string& grant, int pid) const;
   void log_remnants();
-  std::optional<std::set<Channel>> open_pipes() const;
   void end_former_remnants();
   std::vector<int> clients_of(const std::string& grant) const;
 

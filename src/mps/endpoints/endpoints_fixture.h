@@ -79,7 +79,7 @@ class EndpointsTest : public ::testing::Test, public EndpointsPool {
   }
   void client_gone(int) override {}
   void server_doubted() override {}
-  void set_next_limits(const std::optional<GrantLimits>&, Relay::Prepared prepared) override { prepared({}); }
+  void set_next_limits(const std::optional<GrantLimits>&, RelayOwner::Prepared prepared) override { prepared({}); }
   Result<DaemonLimits> limits_for(const std::optional<GrantLimits>&) const override {
     return fail(Kind::kUnavailable, "the test has no daemon", kPool);
   }

@@ -81,7 +81,7 @@ ProofTurn Endpoints::take_turn(std::function<void()> go) {
           }};
 }
 
-void Endpoints::prepare(const std::string& grant, const Relay::Prepared& done) {
+void Endpoints::prepare(const std::string& grant, const Prepared& done) {
   if (grant.empty()) return owner_.set_next_limits(std::nullopt, done);
   const Endpoint& endpoint = endpoints_[grant];
   if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
@@ -94,7 +94,7 @@ void Endpoints::prepare(const std::string& grant, const Relay::Prepared& done) {
 
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
 // pool's own limits.
-std::string Endpoints::device_answer(const std::string& grant, const RelayQuestion& question) const {
+std::string Endpoints::answer(const std::string& grant, const RelayQuestion& question) {
   const auto* const endpoint = find(grant);
   if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
   const auto& own = endpoint->terms.limits;
@@ -129,7 +129,7 @@ void Endpoints::note_refusal(const std::string& grant, const std::string& why, b
   if (limit_lifted) ++endpoint->limits_lifted;
 }
 
-void Endpoints::log_trouble(const std::string& grant, const Passage& passage, std::uint32_t user) {
+void Endpoints::ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) {
   using enum RelayEnd;
   const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
   if (!suppressed) return;

@@ -82,7 +82,7 @@ void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& serv
   end_former_remnants();
 }
 
-std::optional<std::set<Channel>> Endpoints::open_pipes() const {
+std::optional<std::set<Channel>> Endpoints::open_pipes() {
   std::set<Channel> open;
   bool any = false;
   for (const int server : servers_) any = add_open_pipes(server, open) || any;
@@ -101,7 +101,7 @@ void Endpoints::end_former_remnants() {
 
 // A new process waits while its grant would have its memory in addition to that of clients that have exited: until the
 // keeper has released them, then until the guard has judged what other processes keep of them.
-void Endpoints::look_at(const std::string& grant, int pid, const ClientLooks::Done& done) {
+void Endpoints::look_at(const std::string& grant, int pid, const Looked& done) {
   const auto go = [this, grant, pid, done] { look_at_environment(grant, pid, done); };
   if (relay_->clients().grant_of(pid) != nullptr) return go();
   newcomers_.push_back({grant, context_.loop.now() + context_.settings.dead_clients, {}, go});

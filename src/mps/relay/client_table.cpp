@@ -190,12 +190,11 @@ void ClientTable::exited(int pid) {
   client.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
   const os::Fd pidfd =
       std::move(client.pidfd);  // closed after its watch is cancelled: another thread may get the number
-  const std::string grant = client.grant;
   const auto watch = std::exchange(client.watch, 0);
   const auto on_gone = on_gone_;  // cancelling destroys the closure that runs, at its end
   if (!client.may_stay()) clients_.erase(found);
   loop_.cancel(watch);
-  on_gone(grant, pid);
+  on_gone(pid);
 }
 
 std::vector<int> ClientTable::of(const std::string& grant) const {

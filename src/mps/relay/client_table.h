@@ -48,8 +48,7 @@ struct Remnant {
 
 class ClientTable {
  public:
-  ClientTable(os::Loop& loop, std::function<void(const std::string& grant, int pid)> on_gone)
-      : loop_(loop), on_gone_(std::move(on_gone)) {}
+  ClientTable(os::Loop& loop, std::function<void(int pid)> on_gone) : loop_(loop), on_gone_(std::move(on_gone)) {}
   ~ClientTable();
   ClientTable(const ClientTable&) = delete;
   ClientTable& operator=(const ClientTable&) = delete;
@@ -156,7 +155,7 @@ class ClientTable {
   void exited(int pid);
 
   os::Loop& loop_;
-  std::function<void(const std::string&, int)> on_gone_;
+  std::function<void(int)> on_gone_;
   std::map<int, Client> clients_;
   bool pipes_known_ = true;  // the last look at the servers' pipes succeeded
   ConnectionId next_restored_ = std::numeric_limits<ConnectionId>::max();

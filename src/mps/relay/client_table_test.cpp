@@ -60,7 +60,7 @@ class Clients : public ::testing::Test {
   std::unique_ptr<os::Loop> loop_ = *os::Loop::open();
   std::vector<int> running_, gone_;
   ConnectionId last_ = 0;
-  ClientTable clients_{*loop_, [this](const std::string&, int pid) { gone_.push_back(pid); }};
+  ClientTable clients_{*loop_, [this](int pid) { gone_.push_back(pid); }};
 };
 
 TEST_F(Clients, TheNextContextHasOneMoreThanTheHighestNumber) {
@@ -159,7 +159,7 @@ TEST_F(Clients, LeaveNoSecondPlaceWithWhatIsInherited) {
   clients_.inherit(pid, 999999, 5, kGrant);
   EXPECT_THAT(clients_.remnants(kGrant), UnorderedElementsAre(pid, 999999));
   EXPECT_EQ(clients_.places(kGrant), 1u);
-  ClientTable next{*loop_, [](const std::string&, int) {}};
+  ClientTable next{*loop_, [](int) {}};
   for (const auto& each : clients_.stored()) next.restore(each);
   EXPECT_EQ(next.places(kGrant), 1u);
   for (auto* table : {&clients_, &next}) {
@@ -278,7 +278,7 @@ TEST_F(Clients, AreTheSameInTheNextProgram) {
   EXPECT_EQ(stored.size(), 3u) << "without its start a process is not known again";
   end(left);  // while no program runs
 
-  ClientTable next{*loop_, [this](const std::string&, int pid) { gone_.push_back(-pid); }};
+  ClientTable next{*loop_, [this](int pid) { gone_.push_back(-pid); }};
   for (const auto& each : stored) next.restore(each);
   EXPECT_THAT(next.of(kGrant), ElementsAre(lives));
   EXPECT_THAT(next.remnants(kGrant), UnorderedElementsAre(exits, left));
@@ -296,7 +296,7 @@ TEST_F(Clients, AreTheSameInTheNextProgram) {
 TEST_F(Clients, WhosePidAnotherProcessHasByNowAreOnesThatExited) {
   const int pid = client();
   clients_.in_container(pid, "pod p c", os::process_ref(pid)->start_ticks - 1);
-  ClientTable next{*loop_, [](const std::string&, int) {}};
+  ClientTable next{*loop_, [](int) {}};
   for (const auto& each : clients_.stored()) next.restore(each);
   EXPECT_THAT(next.of(kGrant), IsEmpty());
   EXPECT_THAT(next.remnants(kGrant), ElementsAre(pid));

@@ -36,11 +36,8 @@ bool may_pass(Kind kind) {
 
 }  // namespace
 
-Relay::Relay(os::Loop& loop, RelaySettings settings, Callbacks callbacks)
-    : loop_(loop),
-      settings_(std::move(settings)),
-      callbacks_(std::move(callbacks)),
-      clients_(loop, [this](const std::string& grant, int pid) { gone(grant, pid); }) {}
+Relay::Relay(os::Loop& loop, RelaySettings settings, RelayOwner& owner)
+    : loop_(loop), settings_(std::move(settings)), owner_(owner), clients_(loop, [this](int pid) { gone(pid); }) {}
 
 Relay::~Relay() {
   for (auto& [id, passage] : passages_) {
@@ -63,7 +60,7 @@ Status Relay::open_endpoint(const std::string& grant, const os::Dir& directory) 
     endpoints_.erase(grant);
     return fail(Kind::kUnavailable, "the event loop refuses to watch an endpoint", directory.path());
   }
-  callbacks_.on_change();
+  owner_.clients_changed();
   return {};
 }
 
@@ -73,17 +70,14 @@ void Relay::close_endpoint(const std::string& grant) {
   loop_.cancel(found->second.watch);
   for (const auto& [id, passage] : std::map(passages_)) {
     if (passage->grant() != grant) continue;
-    if (passage->leave_to_server()) {
-      orphans_.insert(id);
-      continue;
-    }
+    if (passage->leave_to_server()) continue;
     passage->drop();
     forget(*passage);
   }
   turns_.forget(grant);
   found->second.sockets.close_listening(std::move(found->second.listening));
   endpoints_.erase(found);
-  callbacks_.on_change();
+  owner_.clients_changed();
   resume_endpoints();
   pump();
 }
@@ -183,7 +177,7 @@ void Relay::pump_later() {
 }
 
 void Relay::prepare(std::uint64_t id, const std::string& grant) {
-  callbacks_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
+  owner_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
     if (!alive.expired()) prepared(id, status);
   });
 }
@@ -211,7 +205,7 @@ bool Relay::refuses(RelayPassage& passage) {
     passage.happens(RelayEvent::kConnectorGone);
     return true;
   }
-  if (callbacks_.refuse(passage.grant(), pid).empty()) return false;
+  if (owner_.refuse(passage.grant(), pid).empty()) return false;
   passage.happens(RelayEvent::kRefused);
   return true;
 }
@@ -220,7 +214,7 @@ bool Relay::refuses(RelayPassage& passage) {
 // client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
 bool Relay::waits_for_place(RelayPassage& passage, int looks) {
   if (looks >= kLooksForPlace) return false;
-  if (!callbacks_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
+  if (!owner_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
   without_place_.emplace(passage.id(), looks + 1);
   if (place_look_.running()) return true;
   place_look_.start(kLookForPlace, [this] {
@@ -235,10 +229,10 @@ bool Relay::waits_for_place(RelayPassage& passage, int looks) {
 
 void Relay::wants_turn(RelayPassage& passage, int looks) {
   if (waits_for_place(passage, looks) || refuses(passage)) return;
-  callbacks_.look(passage.grant(), passage.state().client.pid,
-                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
-                    if (!alive.expired()) looked(id, !why_not.empty());
-                  });
+  owner_.look_at(passage.grant(), passage.state().client.pid,
+                 [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
+                   if (!alive.expired()) looked(id, !why_not.empty());
+                 });
 }
 
 void Relay::looked(std::uint64_t id, bool refused) {
@@ -253,11 +247,11 @@ void Relay::looked(std::uint64_t id, bool refused) {
 // From here on the daemon knows the client, so a list of the grant's clients must include it.
 void Relay::introduced(RelayPassage& passage, const Status& as_itself) {
   turns_.connected(passage.id());
-  if (!as_itself && !std::exchange(logged_not_itself_, true)) callbacks_.on_not_itself(as_itself.error());
+  if (!as_itself && !std::exchange(logged_not_itself_, true)) owner_.not_as_client(as_itself.error());
   if (as_itself) logged_not_itself_ = false;
   if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
-    callbacks_.on_client(passage.grant(), passage.state().client.pid);
-    callbacks_.on_change();
+    owner_.client_connects(passage.grant(), passage.state().client.pid);
+    owner_.clients_changed();
   }
   clients_.connects(passage.state().client.pid, passage.id());
   pump();
@@ -274,13 +268,9 @@ void Relay::let_in(RelayPassage& passage) {
   pump();
 }
 
-void Relay::connects(const RelayPassage& passage, int pid) {
-  clients_.connected(pid, passage.id(), passage.state().exchange.context);
+void Relay::connects(const RelayPassage& passage) {
+  clients_.connected(passage.state().client.pid, passage.id(), passage.state().exchange.context);
   store();
-}
-
-std::optional<os::ExitedChild> Relay::exited_child() {
-  return exited_children_.take([this](int pid) { return clients_.knows(pid); });
 }
 
 // After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
@@ -290,16 +280,15 @@ void Relay::close(const std::string& grant, os::Fd fd) {
 
 void Relay::left(RelayPassage& passage, int pid) {
   clients_.notice(passage.state().client.pid);
-  clients_.inherit(passage.state().client.pid, pid, passage.id(),
-                   orphans_.contains(passage.id()) ? std::string() : passage.grant());
-  callbacks_.on_change();
+  clients_.inherit(passage.state().client.pid, pid, passage.id(), passage.grant());
+  owner_.clients_changed();
   look_soon();
   store();
 }
 
-void Relay::gone(const std::string& grant, int pid) {
-  callbacks_.on_gone(grant, pid);
-  callbacks_.on_change();
+void Relay::gone(int pid) {
+  owner_.client_exited(pid);
+  owner_.clients_changed();
   if (clients_.contexts(pid) == 0) look();
   look_soon();
   store_soon();
@@ -307,7 +296,7 @@ void Relay::gone(const std::string& grant, int pid) {
 
 void Relay::context_ended(int pid, std::uint32_t context) {
   clients_.notice(pid);  // with the contexts that it had, also if the log is read before its exit is seen
-  if (clients_.context_ended(pid, context)) callbacks_.on_change();
+  if (clients_.context_ended(pid, context)) owner_.clients_changed();
   store_soon();
   if (clients_.remnant(pid) && clients_.contexts(pid) == 0) look();
   look_soon();
@@ -319,7 +308,7 @@ void Relay::listed(std::uint64_t asked, const std::vector<int>& pids) {
 }
 
 void Relay::remember(const std::string& grant, int pid) {
-  if (clients_.remember(grant, pid)) callbacks_.on_change();
+  if (clients_.remember(grant, pid)) owner_.clients_changed();
 }
 
 void Relay::tried(int remnant) {
@@ -337,7 +326,7 @@ void Relay::restore(const std::string& clients, const std::vector<std::string>& 
 }
 
 void Relay::changed() {
-  callbacks_.on_change();
+  owner_.clients_changed();
   store_soon();
 }
 
@@ -346,7 +335,7 @@ void Relay::store() {
   auto text = render_clients({boot_, clients_.stored()});
   if (text == stored_) return;
   stored_ = std::move(text);
-  callbacks_.store(stored_);
+  owner_.store_clients(stored_);
 }
 
 void Relay::store_soon() {
@@ -355,7 +344,7 @@ void Relay::store_soon() {
 
 // Which connections the servers still have. false: not known.
 bool Relay::look() {
-  const auto open = callbacks_.open_pipes();
+  const auto open = owner_.open_pipes();
   if (clients_.looked(open)) changed();
   return open.has_value();
 }
@@ -364,14 +353,12 @@ bool Relay::look() {
 // looked at again with the server's next list.
 void Relay::look_soon() {
   if (!clients_.waits_for_server() || look_.running()) return;
-  look_wait_ = kFirstLook;
-  look_again();
+  look_again(kFirstLook);
 }
 
-void Relay::look_again() {
-  look_.start(look_wait_, [this] {
-    look_wait_ *= 4;
-    if (look() && clients_.waits_for_server() && look_wait_ <= kLastLook) look_again();
+void Relay::look_again(Duration wait) {
+  look_.start(wait, [this, next = wait * 4] {
+    if (look() && clients_.waits_for_server() && next <= kLastLook) look_again(next);
   });
 }
 
@@ -409,7 +396,7 @@ void Relay::forget(const RelayPassage& passage) {
 void Relay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   const auto state = passage.state();
-  const auto found = orphans_.erase(passage.id()) != 0 ? endpoints_.end() : endpoints_.find(passage.grant());
+  const auto found = endpoints_.find(passage.grant());
   forget(passage);
   if (found != endpoints_.end()) {
     --found->second.connections;
@@ -431,12 +418,12 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
   } else {
     ++endpoint.counters.failed;
   }
-  callbacks_.on_trouble(passage.grant(), state, passage.user());
+  owner_.ended_badly(passage.grant(), state, passage.user());
   if (state.end == kServerLate) ++late_;
   const bool foreign = !state.exchange.carried || state.exchange.foreign;
   const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);
-  if (may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow)) callbacks_.on_server_doubted();
-  callbacks_.on_change();
+  if (may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow)) owner_.server_doubted();
+  owner_.clients_changed();
 }
 
 EndpointCounters Relay::counters(const std::string& grant) const {

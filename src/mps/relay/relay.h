@@ -11,7 +11,7 @@
 // accepted that one. Measured: a client receives its limits while it connects
 // (docs/internals/evidence/shares.md). Not for the pool's own commands, which go to `control_privileged`.
 //
-// Loop thread only. Callbacks run in callbacks of the loop; they may call the relay.
+// Loop thread only. It calls its owner in callbacks of the loop; these calls may call the relay.
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -90,42 +90,48 @@ struct EndpointCounters {
   friend bool operator==(const EndpointCounters&, const EndpointCounters&) = default;
 };
 
-class Relay {
+// Who has the relay: decides about its clients, and prepares the daemon for them.
+class RelayOwner {
  public:
   using Prepared = std::function<void(const Status&)>;
-  // All are given.
-  struct Callbacks {
-    // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its
-    // turn.
-    std::function<std::string(const std::string& grant, int pid)> refuse;
-    // Whether `refuse` would refuse the process only because of connections that its server may be about to close. The
-    // process then waits up to 100 ms for their end.
-    std::function<bool(const std::string& grant, int pid)> refuses_for_now;
-    std::function<void(const std::string& grant, int pid)> on_client;  // a new process connects
-    std::function<void(const std::string& grant, int pid)> on_gone;    // the process has exited
-    // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
-    std::function<void(const std::string& grant, const Passage&, std::uint32_t user)> on_trouble;
-    // The daemon got our identity instead of a client's, and why. Called once until it works again.
-    std::function<void(const Error&)> on_not_itself;
-    std::function<void()> on_change;  // the result of clients() or counters() changed
-    // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke
-    // off (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
-    std::function<void()> on_server_doubted;
-    // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
-    // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
-    // waiting; after any other it is refused.
-    std::function<void(const std::string& grant, Prepared done)> prepare;
-    // The reply to a container of this grant that queries its own limits (mps/relay/handshake.h); "" = none.
-    std::function<std::string(const std::string& grant, const RelayQuestion&)> answer;
-    // Inspects a process that declares itself a client, before it waits for its turn. `done` runs once, perhaps inside
-    // the call, with the reason why the process may not connect; "" if it may.
-    std::function<void(const std::string& grant, int pid, std::function<void(const std::string& why_not)> done)> look;
-    // The pipes that the pool's servers have open; absent: not known.
-    std::function<std::optional<std::set<Channel>>()> open_pipes;
-    // Writes the text for restore() to a file before it returns.
-    std::function<void(const std::string& clients)> store;
-  };
-  Relay(os::Loop& loop, RelaySettings settings, Callbacks callbacks);
+  using Looked = std::function<void(const std::string& why_not)>;  // "" = the process may connect
+
+  // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its turn.
+  virtual std::string refuse(const std::string& grant, int pid) = 0;
+  // Whether refuse() would refuse the process only because of connections that its server may be about to close. The
+  // process then waits up to 100 ms for their end.
+  virtual bool refuses_for_now(const std::string& grant, int pid) = 0;
+  virtual void client_connects(const std::string& grant, int pid) = 0;  // a new process
+  virtual void client_exited(int pid) = 0;
+  // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
+  virtual void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) = 0;
+  // The daemon got our identity instead of a client's, and why. Called once until it works again.
+  virtual void not_as_client(const Error& why) = 0;
+  virtual void clients_changed() = 0;  // or what counters() returns
+  // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke off
+  // (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
+  virtual void server_doubted() = 0;
+  // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
+  // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
+  // waiting; after any other it is refused.
+  virtual void prepare(const std::string& grant, const Prepared& done) = 0;
+  // The reply to a container of this grant that queries its own limits (mps/relay/handshake.h); "" = none.
+  virtual std::string answer(const std::string& grant, const RelayQuestion& question) = 0;
+  // Inspects a process that declares itself a client, before it waits for its turn. `done` runs once, perhaps inside
+  // the call.
+  virtual void look_at(const std::string& grant, int pid, const Looked& done) = 0;
+  // The pipes that the pool's servers have open; absent: not known.
+  virtual std::optional<std::set<Channel>> open_pipes() = 0;
+  // Writes the text for Relay::restore() to a file before it returns.
+  virtual void store_clients(const std::string& clients) = 0;
+
+ protected:
+  ~RelayOwner() = default;
+};
+
+class Relay {
+ public:
+  Relay(os::Loop& loop, RelaySettings settings, RelayOwner& owner);
   ~Relay();  // closes everything; socket files stay, for the next start to replace
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -153,8 +159,8 @@ class Relay {
   void context_ended(int pid, std::uint32_t context);
   // All pids that the servers list in an answer to a question of time `asked` (boot_ticks()).
   void listed(std::uint64_t asked, const std::vector<int>& pids);
-  // The last text that an earlier relay of this daemon gave to Callbacks::store. Clients whose grant is not among these
-  // are of former tenants. Call before the first serve().
+  // The last text that an earlier relay of this daemon gave to RelayOwner::store_clients(). Clients whose grant is not
+  // among these are of former tenants. Call before the first serve().
   void restore(const std::string& clients, const std::vector<std::string>& grants);
   // A process that was admitted before this program started, and that restore() did not have.
   void remember(const std::string& grant, int pid);
@@ -187,13 +193,10 @@ class Relay {
   // --- from a passage, which does nothing more after ended() ---------------------------------------------------------
   void wants_turn(RelayPassage& passage, int looks = 0);
   void introduced(RelayPassage& passage, const Status& as_itself);  // to the daemon; whether as the client
-  void connects(const RelayPassage& passage, int pid);              // before its server can make a context for it
+  void connects(const RelayPassage& passage);                       // before its server can make a context for it
   // The client exited before it had named itself to its server, which got this pid instead, of a process that has
   // exited. Other processes may have the channels.
   void left(RelayPassage& passage, int pid);
-  // Its pid is that of no client, and of no client that has exited and that the server may still have. Absent: no
-  // process could be started.
-  std::optional<os::ExitedChild> exited_child();
   void let_in(RelayPassage& passage);
   void ended(RelayPassage& passage);
   void close(const std::string& grant, os::Fd fd);  // a socket whose peer is the client
@@ -211,24 +214,23 @@ class Relay {
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
   void looked(std::uint64_t id, bool refused);
-  void gone(const std::string& grant, int pid);
+  void gone(int pid);
   void changed();
   void store();
   void store_soon();
   bool look();
   void look_soon();
-  void look_again();
+  void look_again(Duration wait);
   void forget(const RelayPassage& passage);
   void count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state);
 
   os::Loop& loop_;
   RelaySettings settings_;
-  Callbacks callbacks_;
+  RelayOwner& owner_;
   ClientTable clients_;
   RelayTurns turns_;
   std::map<std::string, Endpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
-  std::set<std::uint64_t> orphans_;  // passages whose endpoint was closed, and for which the daemon looks for a server
   std::map<std::uint64_t, std::function<void()>> own_turns_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
   std::uint64_t next_id_ = 1;
@@ -243,7 +245,6 @@ class Relay {
   std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
   os::Timer place_look_{loop_};
   os::Timer look_{loop_};
-  Duration look_wait_{};
   os::Timer store_{loop_};
   const std::string boot_ = os::boot_id();
   std::string stored_;  // the last text of store()

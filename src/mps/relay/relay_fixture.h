@@ -28,7 +28,7 @@ inline bool readable(int fd) {
   return ::poll(&one, 1, 0) > 0;
 }
 
-class RelayAtTheEndpoint : public ::testing::Test {
+class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
  protected:
   void SetUp() override {
     std::filesystem::permissions(world_.dir(), std::filesystem::perms(0755));
@@ -39,31 +39,25 @@ class RelayAtTheEndpoint : public ::testing::Test {
   void open_relay() {
     bounds_.daemon_socket = daemon_socket_.empty() ? world_.pipe() + "/control" : daemon_socket_;
     bounds_.times = times_;
-    relay_ = std::make_unique<Relay>(
-        *loop_, bounds_,
-        Relay::Callbacks{.refuse = [this](const std::string& grant, int) { return refusals_[grant]; },
-                         .refuses_for_now = [](const std::string&, int) { return false; },
-                         .on_client = [this](const std::string& grant, int pid) { came_.emplace_back(grant, pid); },
-                         .on_gone = [this](const std::string&, int pid) { gone_.push_back(pid); },
-                         .on_trouble = [this](const std::string&, const Passage& passage,
-                                              std::uint32_t) { ends_.push_back(passage.end); },
-                         .on_not_itself = [this](const Error& error) { not_itself_ = to_string(error); },
-                         .on_change = [] {},
-                         .on_server_doubted = [this] { ++doubts_; },
-                         .prepare = prepare_,
-                         .answer =
-                             [this](const std::string& grant, const RelayQuestion& question) {
-                               const DaemonLimits limits{{{"GPU-a", mib(3840)}},
-                                                         Percent::whole(grant == kOne ? 25 : 75)};
-                               return answer_to(question, limits);
-                             },
-                         .look = look_,
-                         .open_pipes = [this] { return open_pipes(); },
-                         .store = [](const std::string&) {}});
+    relay_ = std::make_unique<Relay>(*loop_, bounds_, *this);
     for (const char* grant : {kOne, kOther}) open_endpoint(grant);
     relay_->serve();
   }
-  std::optional<std::set<Channel>> open_pipes() {
+  std::string refuse(const std::string& grant, int) override { return refusals_[grant]; }
+  bool refuses_for_now(const std::string&, int) override { return false; }
+  void client_connects(const std::string& grant, int pid) override { came_.emplace_back(grant, pid); }
+  void client_exited(int pid) override { gone_.push_back(pid); }
+  void ended_badly(const std::string&, const Passage& passage, std::uint32_t) override { ends_.push_back(passage.end); }
+  void not_as_client(const Error& why) override { not_itself_ = to_string(why); }
+  void clients_changed() override {}
+  void server_doubted() override { ++doubts_; }
+  void prepare(const std::string& grant, const Prepared& done) override { prepare_(grant, done); }
+  std::string answer(const std::string& grant, const RelayQuestion& question) override {
+    return answer_to(question, {{{"GPU-a", mib(3840)}}, Percent::whole(grant == kOne ? 25 : 75)});
+  }
+  void look_at(const std::string& grant, int pid, const Looked& done) override { look_(grant, pid, done); }
+  void store_clients(const std::string&) override {}
+  std::optional<std::set<Channel>> open_pipes() override {
     const pid_t server = world_.server_process();
     std::set<Channel> open;
     return server != 0 && add_open_pipes(server, open) ? std::optional(std::move(open)) : std::nullopt;
@@ -149,11 +143,8 @@ class RelayAtTheEndpoint : public ::testing::Test {
   std::vector<RelayEnd> ends_;
   int doubts_ = 0;
   std::string not_itself_;
-  std::function<void(const std::string&, const Relay::Prepared&)> prepare_ = [](const auto&, const auto& done) {
-    done({});
-  };
-  std::function<void(const std::string&, int, std::function<void(const std::string&)>)> look_ =
-      [](const auto&, int, const auto& done) { done(""); };
+  std::function<void(const std::string&, const Prepared&)> prepare_ = [](const auto&, const auto& done) { done({}); };
+  std::function<void(const std::string&, int, Looked)> look_ = [](const auto&, int, const auto& done) { done(""); };
   std::string daemon_socket_;  // "" = that of world_
   std::unique_ptr<os::Loop> loop_;
   std::unique_ptr<Relay> relay_;

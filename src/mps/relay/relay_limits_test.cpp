@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 class RelayWithLimits : public RelayAtTheEndpoint {
  protected:
   RelayWithLimits() {
-    prepare_ = [this](const std::string& grant, const Relay::Prepared& done) {
+    prepare_ = [this](const std::string& grant, const RelayOwner::Prepared& done) {
       prepared_.push_back(grant);
       waiting_.push_back(done);
       if (at_once_) waiting_.back()(status_);
@@ -32,7 +32,7 @@ class RelayWithLimits : public RelayAtTheEndpoint {
   bool at_once_ = true;
   Status status_;
   std::vector<std::string> prepared_;
-  std::vector<Relay::Prepared> waiting_;
+  std::vector<RelayOwner::Prepared> waiting_;
   std::vector<sim::Fd> servers_;
 };
 

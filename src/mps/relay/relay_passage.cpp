@@ -18,10 +18,11 @@ RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os
       loop_(relay.loop_),
       id_(id),
       grant_(std::move(grant)),
-      client_(std::move(client)),
-      peer_(peer_of(client_.get())),
+      peer_(peer_of(client.get())),
       times_(relay.settings_.times),
-      state_(begin_passage(peer_.sender.pid, loop_.now(), times_)) {}
+      state_(begin_passage(peer_.sender.pid, loop_.now(), times_)) {
+  client_.fd = std::move(client);
+}
 
 RelayPassage::~RelayPassage() {
   drop();
@@ -32,89 +33,86 @@ void RelayPassage::drop() {
   state_.stage = RelayStage::kEnded;
   drop_exchange();
   drop_client();
-  drop_daemon();
+  close(daemon_);
   timer_.stop();
 }
 
 bool RelayPassage::leave_to_server() {
   if (!waits_for_server(state_)) return false;
   happens(RelayEvent::kClientGone);
+  grant_.clear();
   return true;
 }
 
 void RelayPassage::drop_client() {
-  loop_.cancel(std::exchange(client_watch_, 0));
-  loop_.cancel(std::exchange(exchange_watch_, 0));
-  if (client_) relay_.close(grant_, std::move(client_));
-  if (exchange_ && server_) relay_.close(grant_, std::move(exchange_));
+  unwatch(client_);
+  unwatch(exchange_);
+  if (client_.fd) relay_.close(grant_, std::move(client_.fd));
+  if (exchange_.fd && server_.fd) relay_.close(grant_, std::move(exchange_.fd));
 }
 
 void RelayPassage::wait_for_server(int milliseconds) {
   if (!waits_for_server(state_)) return;
   if (state_.stage == RelayStage::kTaken) {
-    pollfd greeted{server_.get(), POLLIN, 0};
+    pollfd greeted{server_.fd.get(), POLLIN, 0};
     (void)::poll(&greeted, 1, milliseconds);
     return;
   }
-  pollfd sent{daemon_.get(), POLLIN, 0};
+  pollfd sent{daemon_.fd.get(), POLLIN, 0};
   RelayPacket packet;
-  if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.get(), packet) != Arrival::kPacket ||
+  if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.fd.get(), packet) != Arrival::kPacket ||
       packet.bytes != kRelayDescriptor || packet.descriptors.empty())
     return;
-  (void)send_packet(daemon_.get(), kRelayTaken);
-  server_ = std::move(packet.descriptors[0]);
+  (void)send_packet(daemon_.fd.get(), kRelayTaken);
+  server_.fd = std::move(packet.descriptors[0]);
   carry(state_, loop_.now(), times_);
 }
 
-// The callbacks' shared pointers keep a passage alive while one of them runs; drop() cancels and so destroys them.
 void RelayPassage::begin() {
-  client_watch_ = loop_.watch(client_.get(), EPOLLIN | EPOLLRDHUP,
-                              [self = shared_from_this()](std::uint32_t) { self->on_client(); });
-  if (client_watch_ == 0 || !send_packet(client_.get(), kRelayHello)) return happens(RelayEvent::kClientGone);
+  if (!watch(client_) || !send_packet(client_.fd.get(), kRelayHello)) return happens(RelayEvent::kClientGone);
   arm();
 }
 
-// The next message, if there is one. At the end of the connection `end` happens, once.
-std::optional<RelayPacket> RelayPassage::hear(const os::Fd& from, os::Loop::Id& watch, RelayEvent end) {
+// The callbacks' shared pointers keep a passage alive while one of them runs; drop() cancels and so destroys them.
+bool RelayPassage::watch(Side& side) {
+  side.watch = loop_.watch(side.fd.get(), EPOLLIN | EPOLLRDHUP,
+                           [self = shared_from_this(), &side](std::uint32_t) { self->hear(side); });
+  return side.watch != 0;
+}
+
+void RelayPassage::unwatch(Side& side) {
+  loop_.cancel(std::exchange(side.watch, 0));
+}
+
+void RelayPassage::close(Side& side) {
+  unwatch(side);
+  side.fd.reset();
+}
+
+// The next message, if there is one, or the end of the connection.
+void RelayPassage::hear(Side& side) {
+  const auto self = shared_from_this();
   RelayPacket packet;
-  const bool tenant = &from == &client_ || &from == &exchange_;
-  switch (tenant ? receive_from_tenant(from.get(), packet) : receive_packet(from.get(), packet)) {
-    case Arrival::kNothing:
-      return std::nullopt;
-    case Arrival::kEnd:
-      loop_.cancel(std::exchange(watch, 0));
-      happens(end);
-      return std::nullopt;
-    case Arrival::kPacket:
-      return packet;
+  const auto arrival = (side.tenant ? receive_from_tenant : receive_packet)(side.fd.get(), packet);
+  if (arrival == Arrival::kNothing) return;
+  if (arrival == Arrival::kEnd) {
+    unwatch(side);
+    return happens(side.leaves);
   }
-  return std::nullopt;
+  if (&side == &server_) return hear_server(std::move(packet));
+  if (&side == &exchange_) return hear_client_in_exchange(std::move(packet));
+  happens(side.says, std::move(packet));
 }
 
-void RelayPassage::on_client() {
-  const auto self = shared_from_this();
-  if (auto packet = hear(client_, client_watch_, RelayEvent::kClientGone))
-    happens(RelayEvent::kFromClient, *std::move(packet));
-}
-
-void RelayPassage::on_daemon() {
-  const auto self = shared_from_this();
-  if (auto packet = hear(daemon_, daemon_watch_, RelayEvent::kDaemonGone))
-    happens(RelayEvent::kFromDaemon, *std::move(packet));
-}
-
-void RelayPassage::on_server() {
-  const auto self = shared_from_this();
-  auto packet = hear(server_, server_watch_, RelayEvent::kServerGone);
-  if (!packet) return;
+void RelayPassage::hear_server(RelayPacket packet) {
   // Of a client that has exited, another process would get the channels: nothing counts what it does with them.
   const bool lives = peer_.lives();
-  for (const os::Fd& descriptor : packet->descriptors)
+  for (const os::Fd& descriptor : packet.descriptors)
     if (lives) give_channel(descriptor);
   // A client that does not read, or has gone, is noticed at its own end.
-  if (lives) (void)send_packet(exchange_.get(), packet->bytes, packet->descriptors);
-  packet->descriptors.clear();
-  happens(RelayEvent::kServerSaid, *std::move(packet));
+  if (lives) (void)send_packet(exchange_.fd.get(), packet.bytes, packet.descriptors);
+  packet.descriptors.clear();
+  happens(RelayEvent::kServerSaid, std::move(packet));
   if (!lives) happens(RelayEvent::kClientBrokeOff);
 }
 
@@ -126,32 +124,29 @@ void RelayPassage::give_channel(const os::Fd& descriptor) {
                        fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
 }
 
-void RelayPassage::connects(int pid) {
-  if (!std::exchange(counts_, true)) relay_.connects(*this, pid);
+void RelayPassage::connects() {
+  if (!std::exchange(counts_, true)) relay_.connects(*this);
 }
 
-void RelayPassage::on_client_in_exchange() {
-  const auto self = shared_from_this();
-  auto packet = hear(exchange_, exchange_watch_, RelayEvent::kClientBrokeOff);
-  if (!packet) return;
-  if (state_.exchange.completed) return happens(RelayEvent::kClientSaid, *std::move(packet));
+void RelayPassage::hear_client_in_exchange(RelayPacket packet) {
+  if (state_.exchange.completed) return happens(RelayEvent::kClientSaid, std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
-  const auto words = packet->truncated ? std::nullopt : for_server(state_, packet->bytes);
+  const auto words = packet.truncated ? std::nullopt : for_server(state_, packet.bytes);
   if (words && send_server(*words)) {
-    happens(RelayEvent::kClientSaid, *std::move(packet));
-    if (has_said_context(state_)) connects(state_.client.pid);
+    happens(RelayEvent::kClientSaid, std::move(packet));
+    if (has_said_context(state_)) connects();
     return;
   }
-  loop_.cancel(std::exchange(exchange_watch_, 0));
+  unwatch(exchange_);
   happens(RelayEvent::kClientBrokeOff);
 }
 
 void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
   const auto self = shared_from_this();
   if (event == RelayEvent::kTimeUp && state_.stage == RelayStage::kServer) {
-    pollfd sent{daemon_.get(), POLLIN, 0};  // the server's socket may have arrived just now
-    if (::poll(&sent, 1, 0) > 0) return on_daemon();
+    pollfd sent{daemon_.fd.get(), POLLIN, 0};  // the server's socket may have arrived just now
+    if (::poll(&sent, 1, 0) > 0) return hear(daemon_);
   }
   switch (step(state_, event, packet.message(), loop_.now(), times_)) {
     case RelayAction::kNothing:
@@ -161,13 +156,13 @@ void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
       return relay_.wants_turn(*this);
     case RelayAction::kAnswer: {
       // A client that asks and does not read has a full socket; its reply is dropped.
-      if (const auto text = relay_.callbacks_.answer(grant_, state_.question);
-          !text.empty() && !send_packet(client_.get(), text))
+      if (const auto text = relay_.owner_.answer(grant_, state_.question);
+          !text.empty() && !send_packet(client_.fd.get(), text))
         return happens(RelayEvent::kClientGone);
       break;
     }
     case RelayAction::kFarewell:
-      (void)send_packet(client_.get(), kRelayEnd);
+      (void)send_packet(client_.fd.get(), kRelayEnd);
       drop();
       return relay_.ended(*this);
     case RelayAction::kIntroduce:
@@ -186,7 +181,7 @@ void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
       let_in();
       break;
     case RelayAction::kDropDaemon:
-      drop_daemon();
+      close(daemon_);
       break;
     case RelayAction::kEnd:
       drop();
@@ -195,7 +190,7 @@ void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
   if (state_.stage == RelayStage::kEnded) return;
   // Messages of a client that is late are read until the last one: it would take a closed socket for a failure.
   if (has_yet_to_speak(state_))
-    drop_server();
+    close(server_);
   else if (state_.exchange.over)
     drop_exchange();
   if (state_.exchange.left || (state_.stage == RelayStage::kServer && state_.client_gone)) drop_client();
@@ -205,22 +200,22 @@ void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
 void RelayPassage::introduce() {
   // Otherwise a process that reused the pid since its turn would be introduced in its place.
   if (!peer_.lives()) return happens(RelayEvent::kConnectorGone);
-  auto sent = send_packet(daemon_.get(), kRelayCredentials, {}, &state_.client);
+  auto sent = send_packet(daemon_.fd.get(), kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {
     const RelaySender ours{::getpid(), ::geteuid(), ::getegid()};
-    sent = send_packet(daemon_.get(), kRelayCredentials, {}, &ours);
+    sent = send_packet(daemon_.fd.get(), kRelayCredentials, {}, &ours);
   }
-  if (!sent || !send_packet(daemon_.get(), kRelayNewClient)) return happens(RelayEvent::kDaemonGone);
+  if (!sent || !send_packet(daemon_.fd.get(), kRelayNewClient)) return happens(RelayEvent::kDaemonGone);
   relay_.introduced(*this, as_itself);
 }
 
 void RelayPassage::hand_over(RelayPacket packet) {
   // First the daemon, which serves no other client until it has this (measured: clients start as usual).
-  if (!send_packet(daemon_.get(), kRelayTaken)) drop_daemon();
+  if (!send_packet(daemon_.fd.get(), kRelayTaken)) close(daemon_);
   const bool carried = carry_exchange(packet);
   if (carried) carry(state_, loop_.now(), times_);
-  if (carried && (server_watch_ == 0 || exchange_watch_ == 0)) return happens(RelayEvent::kClientGone);
+  if (carried && (server_.watch == 0 || exchange_.watch == 0)) return happens(RelayEvent::kClientGone);
   to_client(packet);
 }
 
@@ -232,11 +227,9 @@ bool RelayPassage::carry_exchange(RelayPacket& packet) {
   if (packet.descriptors.size() != 1 ||
       ::getsockopt(packet.descriptors[0].get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)
     return false;
-  server_ = std::exchange(packet.descriptors[0], std::move(for_client_));
-  const auto self = shared_from_this();
-  server_watch_ = loop_.watch(server_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_server(); });
-  exchange_watch_ =
-      loop_.watch(exchange_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_client_in_exchange(); });
+  server_.fd = std::exchange(packet.descriptors[0], std::move(for_client_));
+  watch(server_);
+  watch(exchange_);
   return true;
 }
 
@@ -245,8 +238,8 @@ bool RelayPassage::carry_exchange(RelayPacket& packet) {
 // Never under the client's pid once the client has exited: the kernel may have given it to a later process.
 Status RelayPassage::send_server(std::string_view bytes) {
   if (!peer_.lives()) return fail(Kind::kNotFound, "the client has exited");
-  auto sent = send_packet(server_.get(), bytes, {}, &state_.client);
-  if (!sent && sent.error().kind == Kind::kDenied) sent = send_packet(server_.get(), bytes);
+  auto sent = send_packet(server_.fd.get(), bytes, {}, &state_.client);
+  if (!sent && sent.error().kind == Kind::kDenied) sent = send_packet(server_.fd.get(), bytes);
   return sent;
 }
 
@@ -263,15 +256,15 @@ void RelayPassage::complete_exchange() {
     ++state_.exchange.spoken_for;
   }
   complete(state_, loop_.now(), times_);
-  connects(state_.client.pid);
+  connects();
 }
 
 void RelayPassage::finish_exchange() {
-  if (!server_ || state_.exchange.missing().empty()) return;
+  if (!server_.fd || state_.exchange.missing().empty()) return;
   // A message of the server that is unread when we close would make the kernel discard ours.
-  ::shutdown(server_.get(), SHUT_RD);
+  ::shutdown(server_.fd.get(), SHUT_RD);
   RelayPacket unread;
-  while (receive_packet(server_.get(), unread) == Arrival::kPacket) {
+  while (receive_packet(server_.fd.get(), unread) == Arrival::kPacket) {
   }
   auto missing = state_.exchange.missing();
   state_.exchange.completed = true;
@@ -281,61 +274,52 @@ void RelayPassage::finish_exchange() {
     if (!send_server(missing.front())) return leave_channels(missing);
     missing = missing.subspan(1);
   }
-  connects(state_.client.pid);  // the server completes the connection, and the client may use it
+  connects();  // the server completes the connection, and the client may use it
   for (const auto message : missing)
-    if (!send_server(message)) (void)send_packet(server_.get(), message);
+    if (!send_server(message)) (void)send_packet(server_.fd.get(), message);
 }
 
 void RelayPassage::leave_channels(std::span<const std::string_view> messages) {
   if (peer_.lives()) return;  // the server refused the message because it has closed the connection
-  if (const auto child = relay_.exited_child()) {
+  // Its pid is that of no client, and of no client that has exited and that the server may still have.
+  if (const auto child = relay_.exited_children_.take([this](int pid) { return relay_.clients_.knows(pid); })) {
     const RelaySender as{child->pid(), state_.client.uid, state_.client.gid};
     const auto sent = [&](const std::string_view message) {
-      return send_packet(server_.get(), message, {}, &as).has_value();
+      return send_packet(server_.fd.get(), message, {}, &as).has_value();
     };
     if (std::ranges::all_of(messages, sent)) return relay_.left(*this, child->pid());
   }
   // No process could be started, or the kernel does not let us speak for one. A server that waits for these messages
   // accepts no other client, so they are sent under our own pid.
-  for (const auto message : messages) (void)send_packet(server_.get(), message);
-}
-
-void RelayPassage::drop_server() {
-  loop_.cancel(std::exchange(server_watch_, 0));
-  server_.reset();
+  for (const auto message : messages) (void)send_packet(server_.fd.get(), message);
 }
 
 void RelayPassage::drop_exchange() {
-  drop_server();
-  loop_.cancel(std::exchange(exchange_watch_, 0));
+  close(server_);
+  unwatch(exchange_);
   for_client_.reset();
-  if (exchange_) relay_.close(grant_, std::move(exchange_));
+  if (exchange_.fd) relay_.close(grant_, std::move(exchange_.fd));
 }
 
 void RelayPassage::let_in() {
   was_let_in_ = true;
-  connects(state_.client.pid);
+  connects();
   relay_.let_in(*this);
-  if (!daemon_) happens(RelayEvent::kDaemonGone);
-}
-
-void RelayPassage::drop_daemon() {
-  loop_.cancel(std::exchange(daemon_watch_, 0));
-  daemon_.reset();
+  if (!daemon_.fd) happens(RelayEvent::kDaemonGone);
 }
 
 void RelayPassage::to_client(const RelayPacket& packet) {
-  if (!send_packet(client_.get(), packet.bytes, packet.descriptors)) happens(RelayEvent::kClientGone);
+  if (!send_packet(client_.fd.get(), packet.bytes, packet.descriptors)) happens(RelayEvent::kClientGone);
 }
 
 Status RelayPassage::reserve_descriptors() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
     return std::unexpected(error_from_errno(errno, "cannot create the sockets of an exchange", grant_));
-  exchange_ = os::Fd(pair[0]);
+  exchange_.fd = os::Fd(pair[0]);
   for_client_ = os::Fd(pair[1]);
   const int on = 1;
-  if (::setsockopt(exchange_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+  if (::setsockopt(exchange_.fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
     return std::unexpected(error_from_errno(errno, "cannot ask for credentials", grant_));
   if (!peer_.pidfd) return {};
   connector_ = os::Fd(::fcntl(peer_.pidfd.get(), F_DUPFD_CLOEXEC, 0));
@@ -347,9 +331,8 @@ Status RelayPassage::connect(const std::string& path) {
   const auto self = shared_from_this();
   TRY(os::Fd connected, connect_to_daemon(path));
   TRY_STATUS(reserve_descriptors());  // what the exchange needs, before the daemon accepts the client
-  daemon_ = std::move(connected);
-  daemon_watch_ = loop_.watch(daemon_.get(), EPOLLIN | EPOLLRDHUP, [self](std::uint32_t) { self->on_daemon(); });
-  happens(daemon_watch_ == 0 ? RelayEvent::kDaemonGone : RelayEvent::kConnected);
+  daemon_.fd = std::move(connected);
+  happens(watch(daemon_) ? RelayEvent::kConnected : RelayEvent::kDaemonGone);
   return {};
 }
 

@@ -28,8 +28,8 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   // From the relay: kRefused, kNoLimits or kConnectorGone.
   void happens(RelayEvent event, RelayPacket packet = {});
   void drop();  // closes all sides, without a callback; its server accepts others afterwards
-  // Closes the client's connection. true: the daemon is looking for a server, or the server has not greeted the client
-  // yet; the passage continues without the client until Relay::ended().
+  // For an endpoint that closes. Closes the client's connection. true: the daemon is looking for a server, or the
+  // server has not greeted the client yet; the passage continues without the client and its grant until Relay::ended().
   bool leave_to_server();
   // At the end of the program, before drop(): blocks up to that long until the daemon has sent the server's socket, or
   // the server its first message.
@@ -44,13 +44,21 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   bool was_let_in() const { return was_let_in_; }
 
  private:
-  std::optional<RelayPacket> hear(const os::Fd& from, os::Loop::Id& watch, RelayEvent end);
-  void on_client();
-  void on_daemon();
-  void on_server();
+  struct Side {
+    RelayEvent says, leaves;
+    bool tenant = false;  // or what a tenant may be connected to
+    os::Fd fd = {};
+    os::Loop::Id watch = 0;
+  };
+
+  bool watch(Side& side);
+  void unwatch(Side& side);
+  void close(Side& side);
+  void hear(Side& side);
+  void hear_server(RelayPacket packet);
+  void hear_client_in_exchange(RelayPacket packet);
   void give_channel(const os::Fd& descriptor);
-  void connects(int pid);
-  void on_client_in_exchange();
+  void connects();
   void introduce();
   void to_client(const RelayPacket& packet);
   void hand_over(RelayPacket packet);
@@ -62,31 +70,26 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void finish_exchange();
   void leave_channels(std::span<const std::string_view> messages);
   void drop_client();
-  void drop_server();
   void drop_exchange();
-  void drop_daemon();
   void arm();
 
   Relay& relay_;
   os::Loop& loop_;
   std::uint64_t id_;
-  std::string grant_;
-  os::Fd client_;
+  std::string grant_;  // "": its endpoint was closed
+  Side client_{RelayEvent::kFromClient, RelayEvent::kClientGone, true};
+  Side daemon_{RelayEvent::kFromDaemon, RelayEvent::kDaemonGone};
+  Side server_{RelayEvent::kServerSaid, RelayEvent::kServerGone};  // the socket that the daemon had for the client
+  Side exchange_{RelayEvent::kClientSaid, RelayEvent::kClientBrokeOff,
+                 true};  // our end of the one that the client gets
+  os::Fd for_client_;    // the client's end, until it is sent
   Peer peer_;
   const RelayTimes& times_;
   Passage state_;
   bool was_let_in_ = false;
-  bool counts_ = false;  // its connection: Relay::connects() ran
-  os::Fd daemon_;
+  bool counts_ = false;       // its connection: Relay::connects() ran
   std::size_t channels_ = 0;  // that the client got
   os::Fd connector_;          // a second descriptor of the process, for the table of clients
-  os::Fd server_;             // the socket that the daemon had for the client
-  os::Fd exchange_;           // our end of the one that the client gets
-  os::Fd for_client_;         // the client's end, until it is sent
-  os::Loop::Id client_watch_ = 0;
-  os::Loop::Id daemon_watch_ = 0;
-  os::Loop::Id server_watch_ = 0;
-  os::Loop::Id exchange_watch_ = 0;
   os::Timer timer_{loop_};
 };
 
