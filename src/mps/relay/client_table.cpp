@@ -43,6 +43,17 @@ bool add_open_pipes(int pid, std::set<Channel>& pipes) {
   return any;  // the descriptors of a process that exits at this moment are gone one after the other
 }
 
+ClientTable::Client* ClientTable::find(int pid) {
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? nullptr : &found->second;
+}
+
+const ClientTable::Client& ClientTable::client(int pid) const {
+  static const Client none;
+  const auto found = clients_.find(pid);
+  return found == clients_.end() ? none : found->second;
+}
+
 ClientTable::~ClientTable() {
   for (const auto& [pid, client] : clients_) loop_.cancel(client.watch);
 }
@@ -59,8 +70,8 @@ std::size_t ClientTable::Client::contexts() const {
 }
 
 std::size_t ClientTable::Client::open() const {
-  const auto open = static_cast<std::size_t>(std::ranges::count_if(connections, [this](const auto& each) {
-    return (!has_own || each.first != own) && (each.second.begins || each.second.followed());
+  const auto open = static_cast<std::size_t>(std::ranges::count_if(connections, [](const auto& each) {
+    return !each.second.own && (each.second.begins || each.second.followed());
   }));
   return open - (begins_own() ? 1 : 0);
 }
@@ -88,6 +99,13 @@ std::vector<Channel> ClientTable::Client::channels() const {
   return all;
 }
 
+void ClientTable::Client::drop_closed() {
+  std::erase_if(connections, [](const auto& each) {
+    const auto& [id, connection] = each;
+    return connection.channels.empty() && !connection.begins && !connection.own;
+  });
+}
+
 bool ClientTable::Client::has_channels() const {
   return std::ranges::any_of(connections, [](const auto& each) { return !each.second.channels.empty(); });
 }
@@ -96,11 +114,14 @@ bool ClientTable::Connection::followed() const {
   return std::ranges::any_of(channels, is_pipe);
 }
 
-bool ClientTable::Client::followed() const {
+bool ClientTable::Client::may_have_more() const {
   std::size_t count = 0;
   for (const auto& [id, connection] : connections) count += connection.channels.size();
-  return count < kMostChannels &&
-         std::ranges::any_of(connections, [](const auto& each) { return each.second.followed(); });
+  return count < kMostChannels;
+}
+
+bool ClientTable::Client::followed() const {
+  return may_have_more() && std::ranges::any_of(connections, [](const auto& each) { return each.second.followed(); });
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
@@ -136,12 +157,11 @@ std::vector<StoredClient> ClientTable::stored() const {
     one.contexts.assign(client.active.begin(), client.active.end());
     one.contexts.insert(one.contexts.end(), client.passed.begin(), client.passed.end());
     std::ranges::sort(one.contexts);
-    if (client.has_own) {
-      const auto own = client.connections.find(client.own);
-      one.connections.push_back(own == client.connections.end() ? std::vector<Channel>() : own->second.channels);
-    }
+    if (client.has_own) one.connections.emplace_back();
     for (const auto& [id, connection] : client.connections) {
-      if ((!client.has_own || id != client.own) && !connection.channels.empty())
+      if (connection.own)
+        one.connections.front() = connection.channels;
+      else if (!connection.channels.empty())
         one.connections.push_back(connection.channels);
     }
   }
@@ -156,14 +176,12 @@ void ClientTable::restore(const StoredClient& stored) {
   if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
   auto context = stored.contexts.begin();
   for (const auto& channels : stored.connections) {
-    const auto id = next_restored_--;
-    const bool is_own = client.has_own && &channels == &stored.connections.front();
-    if (is_own) client.own = id;
     if (channels.empty()) continue;
-    auto& connection = client.connections[id];
+    auto& connection = client.connections[next_restored_--];
     connection.channels = channels;
+    connection.own = client.has_own && &channels == &stored.connections.front();
     // Which connection has which does not matter: each that ends takes one along.
-    if (!is_own && context != stored.contexts.end()) connection.context = *context++;
+    if (!connection.own && context != stored.contexts.end()) connection.context = *context++;
   }
   client.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   const auto process = os::process_ref(pid);
@@ -207,14 +225,13 @@ const std::string* ClientTable::grant_of(int pid) const {
 }
 
 void ClientTable::notice(int pid) {
-  if (const auto found = clients_.find(pid); found != clients_.end() && !found->second.alive()) exited(pid);
+  if (const auto* const known = find(pid); known != nullptr && !known->alive()) exited(pid);
 }
 
 void ClientTable::inherit(int client, int pid, ConnectionId connection, const std::string& grant) {
   Client& left = clients_[pid];
   left.grant = grant;
   left.has_own = true;
-  left.own = connection;
   left.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
   const auto from = clients_.find(client);
   if (from == clients_.end() || !from->second.connections.contains(connection)) return;  // a later process
@@ -222,69 +239,52 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
   left.started = from->second.started;
   Client& known = from->second;
   known.place_with = pid;
-  if (auto moved = known.connections.extract(connection)) {
-    moved.mapped().begins = false;
-    left.connections.insert(std::move(moved));
-  }
+  auto moved = known.connections.extract(connection);
+  moved.mapped().begins = false;
+  moved.mapped().own = true;
+  left.connections.insert(std::move(moved));
   if (known.exited != 0 && !known.may_stay()) clients_.erase(from);
 }
 
 void ClientTable::connects(int pid, ConnectionId connection) {
-  if (const auto found = clients_.find(pid); found != clients_.end())
-    found->second.connections[connection].begins = true;
+  if (auto* const known = find(pid)) known->connections[connection].begins = true;
 }
 
 void ClientTable::not_connected(int pid, ConnectionId connection) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  auto& connections = found->second.connections;
-  const auto ended = connections.find(connection);
-  if (ended == connections.end()) return;
-  ended->second.begins = false;
-  if (ended->second.channels.empty()) connections.erase(ended);
+  auto* const known = find(pid);
+  if (known == nullptr || !known->connections.contains(connection)) return;
+  known->connections.at(connection).begins = false;
+  known->drop_closed();
 }
 
 void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  std::size_t count = 0;
-  for (const auto& [id, each] : found->second.connections) count += each.channels.size();
+  auto* const known = find(pid);
+  if (known == nullptr) return;
   // Several descriptors of one connection may be ends of the same pipe.
-  auto& channels = found->second.connections[connection].channels;
-  if (count < kMostChannels && std::ranges::find(channels, channel) == channels.end()) channels.push_back(channel);
+  auto& channels = known->connections[connection].channels;
+  if (known->may_have_more() && std::ranges::find(channels, channel) == channels.end()) channels.push_back(channel);
 }
 
 // A process has one connection of its own; what it calls a further one takes a place like a context (measured).
 void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t context) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  Client& client = found->second;
-  client.next_context = std::max(client.next_context, std::min(context, kHighestContext - 1) + 1);
-  const bool further = context != 0 || client.has_own;
-  if (const auto begun = client.connections.find(connection); begun != client.connections.end()) {
-    begun->second.begins = false;
-    if (further) begun->second.context = context;
-    if (begun->second.channels.empty()) client.connections.erase(begun);
+  auto* const known = find(pid);
+  if (known == nullptr) return;
+  known->next_context = std::max(known->next_context, std::min(context, kHighestContext - 1) + 1);
+  auto& connected = known->connections[connection];
+  connected.begins = false;
+  connected.own = context == 0 && !std::exchange(known->has_own, true);
+  if (!connected.own) {
+    connected.context = context;
+    known->passed.insert(context);
   }
-  if (further) {
-    client.passed.insert(context);
-  } else {
-    client.has_own = true;
-    client.own = connection;
-  }
-}
-
-std::uint32_t ClientTable::next_context(int pid) const {
-  const auto found = clients_.find(pid);
-  return found == clients_.end() ? 0 : found->second.next_context;
+  known->drop_closed();
 }
 
 void ClientTable::context_began(int pid, std::uint32_t context) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  if (const auto passed = found->second.passed.find(context); passed != found->second.passed.end())
-    found->second.passed.erase(passed);
-  found->second.active.insert(context);
+  auto* const known = find(pid);
+  if (known == nullptr) return;
+  if (const auto passed = known->passed.find(context); passed != known->passed.end()) known->passed.erase(passed);
+  known->active.insert(context);
 }
 
 void ClientTable::Client::end(std::uint32_t context) {
@@ -297,16 +297,13 @@ void ClientTable::Client::end(std::uint32_t context) {
 }
 
 bool ClientTable::context_ended(int pid, std::uint32_t context) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return false;
-  Client& client = found->second;
-  client.end(context);
+  auto* const known = find(pid);
+  if (known == nullptr) return false;
+  known->end(context);
   const auto of =
-      std::ranges::find_if(client.connections, [context](const auto& each) { return each.second.context == context; });
-  if (of != client.connections.end()) of->second.context.reset();
-  if (client.exited == 0 || client.may_stay()) return false;
-  clients_.erase(found);
-  return true;
+      std::ranges::find_if(known->connections, [context](const auto& each) { return each.second.context == context; });
+  if (of != known->connections.end()) of->second.context.reset();
+  return known->exited != 0 && !known->may_stay() && clients_.erase(pid) > 0;
 }
 
 bool ClientTable::listed(std::uint64_t asked, const std::vector<int>& pids, bool open_known) {
@@ -334,8 +331,7 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
         connection.channels.clear();
         if (connection.context) client.end(*connection.context);  // also where the server never named it
       }
-      std::erase_if(client.connections,
-                    [](const auto& each) { return each.second.channels.empty() && !each.second.begins; });
+      client.drop_closed();
       changed = changed || client.beyond_first(true) != before;
     }
     const bool empty = follows ? !client.has_channels() : !client.may_stay();
@@ -369,36 +365,25 @@ std::size_t ClientTable::places() const {
   return places;
 }
 
-std::size_t ClientTable::contexts(int pid) const {
-  const auto found = clients_.find(pid);
-  return found == clients_.end() ? 0 : found->second.contexts();
-}
-
-std::size_t ClientTable::beyond_first(int pid) const {
-  const auto found = clients_.find(pid);
-  return found == clients_.end() ? 0 : found->second.beyond_first(pipes_known_);
-}
-
 std::vector<int> ClientTable::remnants(const std::string& grant) const {
   return pids_where([&](const Client& client) { return client.grant == grant && client.exited != 0; });
 }
 
 std::optional<Remnant> ClientTable::remnant(int pid) const {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end() || found->second.exited == 0) return std::nullopt;
-  const Client& client = found->second;
-  return Remnant{pid, client.started, client.channels(), client.container, client.tries, client.grant, client.listed};
+  const Client& known = client(pid);
+  if (known.exited == 0) return std::nullopt;
+  return Remnant{pid, known.started, known.channels(), known.container, known.tries, known.grant, known.listed};
 }
 
 void ClientTable::tried(int remnant) {
-  if (const auto found = clients_.find(remnant); found != clients_.end()) ++found->second.tries;
+  if (auto* const known = find(remnant)) ++known->tries;
 }
 
 void ClientTable::in_container(int pid, std::string container, std::uint64_t started) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end()) return;
-  found->second.container = std::move(container);
-  found->second.started = started;
+  auto* const known = find(pid);
+  if (known == nullptr) return;
+  known->container = std::move(container);
+  known->started = started;
 }
 
 std::vector<int> ClientTable::clients_in(const std::string& container) const {

@@ -84,7 +84,7 @@ class ClientTable {
   void connected(int pid, ConnectionId connection, std::uint32_t context);
   // One more than the highest so far; 0 before the process's own connection. A guess: the server accepts any number
   // (measured).
-  std::uint32_t next_context(int pid) const;
+  std::uint32_t next_context(int pid) const { return client(pid).next_context; }
   // From the server's log. true: a remnant is gone.
   void context_began(int pid, std::uint32_t context);
   bool context_ended(int pid, std::uint32_t context);
@@ -102,9 +102,10 @@ class ClientTable {
 
   // Clients and remnants of the grant take these places of the server.
   std::size_t places(const std::string& grant) const;
-  std::size_t places() const;               // of all grants
-  std::size_t contexts(int pid) const;      // as the server's log names them
-  std::size_t beyond_first(int pid) const;  // the client's places without that of its first connection
+  std::size_t places() const;                                             // of all grants
+  std::size_t contexts(int pid) const { return client(pid).contexts(); }  // as the server's log names them
+  // The client's places without that of its first connection.
+  std::size_t beyond_first(int pid) const { return client(pid).beyond_first(pipes_known_); }
   bool knows(int pid) const { return clients_.contains(pid); }
   // Clients that have exited and that the server still has: usually for a moment, or because other processes keep their
   // channels; sorted. "": of grants that were disowned.
@@ -116,6 +117,7 @@ class ClientTable {
   struct Connection {
     std::vector<Channel> channels;
     bool begins = false;
+    bool own = false;
     std::optional<std::uint32_t> context = {};  // absent: it begins, or is the client's own
     bool followed() const;
   };
@@ -124,8 +126,7 @@ class ClientTable {
     os::Loop::Id watch = 0;
     std::multiset<std::uint32_t> passed = {};  // contexts that the relay lets through, and the server has not named yet
     std::multiset<std::uint32_t> active = {};
-    std::map<ConnectionId, Connection> connections = {};  // that begin, or have channels that may be open
-    ConnectionId own = 0;
+    std::map<ConnectionId, Connection> connections = {};  // that begin, have channels that may be open, or are its own
     std::uint32_t next_context = 0;
     std::uint64_t exited = 0;  // boot_ticks(); 0 = it lives
     bool listed = false;       // after its exit
@@ -139,10 +140,12 @@ class ClientTable {
     }
     std::size_t beyond_first(bool pipes_known) const;
     void end(std::uint32_t context);
+    void drop_closed();  // connections
     std::vector<Channel> channels() const;
     bool has_channels() const;
     bool may_stay() const { return earlier || !passed.empty() || !active.empty() || has_channels(); }
-    bool followed() const;  // its channels are pipes that are known
+    bool may_have_more() const;  // channels
+    bool followed() const;       // its channels are pipes that are known
   };
   template <class Chosen>
   std::vector<int> pids_where(Chosen chosen) const {
@@ -151,6 +154,8 @@ class ClientTable {
       if (chosen(client)) pids.push_back(pid);
     return pids;
   }
+  Client* find(int pid);                // null: not known
+  const Client& client(int pid) const;  // that has nothing, if it is not known
   std::size_t places(const Client& client) const;
   void exited(int pid);
 
