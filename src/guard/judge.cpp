@@ -83,20 +83,18 @@ class Judge {
     }
   }
 
-  static void take_limit(Order& order, const Limit& limit) {
-    order.pool = limit.pool;
-    order.resource = limit.resource;
-    order.policy = to_string(limit.policy);
-    order.limit = limit.memory;
-  }
-
   // With the limit of the grant there, where it has one.
   Order order(What what, const GrantOnDevice& on) const {
     Order order;
     order.what = what;
     order.grant = on.first;
     order.device = on.second;
-    if (const auto limit = inputs_.limits.find(on); limit != inputs_.limits.end()) take_limit(order, limit->second);
+    const auto limit = inputs_.limits.find(on);
+    if (limit == inputs_.limits.end()) return order;
+    order.pool = limit->second.pool;
+    order.resource = limit->second.resource;
+    order.policy = to_string(limit->second.policy);
+    order.limit = limit->second.memory;
     return order;
   }
 
@@ -123,7 +121,8 @@ class Judge {
         for (const Process* process : held.processes) verdict_.orders.back().processes.push_back(*process);
         return;
       case GuardMemory::kRefuseNew:
-        refuse(order(What::kRefuse, key, held));
+        closed_.insert(key.first);
+        if (is_to_be_asked(key.first, false)) verdict_.orders.push_back(order(What::kRefuse, key, held));
         return;
       case GuardMemory::kTerminateNewest:
       case GuardMemory::kTerminateAll:
@@ -131,15 +130,16 @@ class Judge {
     }
   }
 
-  void refuse(Order order) {
-    const auto endpoint = inputs_.endpoints.find(order.grant);
-    const bool open_again =
-        endpoint != inputs_.endpoints.end() && endpoint->second;  // `tranche mps` was restarted meanwhile
-    const auto [it, fresh] = memory_.refused.try_emplace(order.grant);
-    closed_.insert(order.grant);
-    if (!fresh && ((!open_again && !it->second.failed) || now_ - it->second.asked < kAskEndpointAgain)) return;
-    it->second = {.asked = now_};
-    verdict_.orders.push_back(std::move(order));
+  // Whether to order that a grant's endpoints open, or close: that was not the last order, or has not come about.
+  bool is_to_be_asked(const std::string& grant, bool open) {
+    const auto [it, fresh] = memory_.asked.try_emplace(grant);
+    Memory::Asked& asked = it->second;
+    const auto endpoint = inputs_.endpoints.find(grant);
+    const bool other = endpoint != inputs_.endpoints.end() && endpoint->second != open;  // `tranche mps` was restarted
+    const bool again = (other || asked.failed) && now_ - asked.at >= kAskEndpointAgain;
+    if (!fresh && asked.open == open && !again) return false;
+    asked = {.open = open, .at = now_};
+    return true;
   }
 
   enum class Next { kTerminate, kKill, kStop, kWait, kPassOver };
@@ -336,28 +336,23 @@ class Judge {
 
   // Opens endpoints that the guard closed, also before a restart, once their grant is within its limit everywhere.
   void tend_endpoints() {
-    std::vector<std::string> open;
-    for (const auto& [grant, refused] : memory_.refused)
-      if (!closed_.contains(grant) && now_ >= refused.not_before) open.push_back(grant);
+    std::set<std::string> open;
+    for (const auto& [grant, asked] : memory_.asked) open.insert(grant);
     for (const auto& [grant, admitting] : inputs_.endpoints)
-      if (!admitting && !closed_.contains(grant) && !memory_.refused.contains(grant) && !memory_.let_in.contains(grant))
-        open.push_back(grant);
+      if (!admitting) open.insert(grant);
     for (const std::string& grant : open) {
-      memory_.refused.erase(grant);
-      memory_.let_in[grant] = now_;
-      Order order;
-      order.what = What::kLetIn;
-      order.grant = grant;
-      for (const auto& [key, limit] : inputs_.limits) {
-        if (key.first != grant) continue;
-        order.device = key.second;
-        take_limit(order, limit);
-      }
-      order.policy = to_string(GuardMemory::kRefuseNew);
-      verdict_.orders.push_back(std::move(order));
+      if (closed_.contains(grant) || !is_to_be_asked(grant, true)) continue;
+      GrantOnDevice on{grant, ""};
+      for (const auto& [key, limit] : inputs_.limits)
+        if (key.first == grant) on = key;
+      verdict_.orders.push_back(order(What::kLetIn, on));
+      verdict_.orders.back().policy = to_string(GuardMemory::kRefuseNew);
     }
-    std::erase_if(memory_.let_in, [&](const auto& entry) { return now_ - entry.second > kAskEndpointAgain; });
-    if (!memory_.refused.empty() || !memory_.let_in.empty()) verdict_.open = true;
+    std::erase_if(memory_.asked, [&](const auto& entry) {
+      const auto& [grant, asked] = entry;
+      return asked.open && !asked.failed && now_ - asked.at > kAskEndpointAgain;
+    });
+    if (!memory_.asked.empty()) verdict_.open = true;
   }
 
   const std::vector<Device>& devices_;
@@ -404,12 +399,9 @@ void exited(Memory& memory, const ProcessId& process) {
 }
 
 void not_admitted(Memory& memory, const Order& order, MonoTime now) {
-  if (order.what == What::kRefuse) {
-    if (const auto it = memory.refused.find(order.grant); it != memory.refused.end()) it->second.failed = true;
-  } else {
-    memory.refused[order.grant] = {.not_before = now + kAskEndpointAgain};
-    memory.let_in.erase(order.grant);
-  }
+  const bool open = order.what == What::kLetIn;
+  const auto it = memory.asked.find(order.grant);
+  if (open || (it != memory.asked.end() && !it->second.open)) memory.asked[order.grant] = {open, now, true};
 }
 
 std::string render_stopped(const StoppedProcesses& stopped) {

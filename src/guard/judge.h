@@ -128,10 +128,10 @@ struct Memory {
     GrantOnDevice because;
     MonoTime since{};
   };
-  struct Refused {
-    MonoTime asked{};
-    bool failed = false;    // the endpoint was not closed
-    MonoTime not_before{};  // when it may be opened
+  struct Asked {
+    bool open = false;
+    MonoTime at{};
+    bool failed = false;
   };
   struct ForeignProcess {
     MonoTime since{};
@@ -139,9 +139,8 @@ struct Memory {
     bool ended = false;
   };
   std::map<GrantOnDevice, Over> over;
-  std::map<ProcessId, Stopped> stopped;    // by the guard, and neither ended nor continued since
-  std::map<std::string, Refused> refused;  // grants whose new clients must be refused
-  std::map<std::string, MonoTime> let_in;  // grants to admit again, until their endpoints report that they do
+  std::map<ProcessId, Stopped> stopped;  // by the guard, and neither ended nor continued since
+  std::map<std::string, Asked> asked;    // what was last ordered of a grant's endpoints; not long after they opened
   std::map<ProcessId, ForeignProcess> foreign_processes;
 };
 
