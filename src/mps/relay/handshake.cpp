@@ -1,7 +1,5 @@
 #include "mps/relay/handshake.h"
 
-#include <fmt/format.h>
-
 #include "base/text.h"
 #include "mps/protocol/grant_limits.h"
 
@@ -12,12 +10,18 @@ namespace {
 constexpr std::string_view kServerReports{"\1\0\0\0", 4};
 constexpr std::string_view kCommandsFollow{"\4\0\0\0", 4};
 
-// 4 bytes, little-endian. Anything else counts as a context.
-std::uint32_t context_of(std::string_view bytes) {
-  if (bytes.size() != 4) return 1;
-  std::uint32_t number = 0;
-  for (std::size_t i = 0; i < 4; ++i) number |= std::uint32_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+// Little-endian. Absent: another size.
+template <class Number>
+std::optional<Number> number_in(std::string_view bytes) {
+  if (bytes.size() != sizeof(Number)) return std::nullopt;
+  Number number = 0;
+  for (std::size_t at = sizeof number; at-- > 0;) number = number << 8 | static_cast<unsigned char>(bytes[at]);
   return number;
+}
+
+// What is not a number counts as a context.
+std::uint32_t context_of(std::string_view bytes) {
+  return number_in<std::uint32_t>(bytes).value_or(1);
 }
 
 RelayAction ended(Passage& passage, RelayEnd end) {
@@ -202,18 +206,10 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
 }
 
 RelayEnd too_late(const Passage& passage) {
-  switch (passage.stage) {
-    case RelayStage::kTurn:
-      return RelayEnd::kNotServed;
-    case RelayStage::kGreeting:
-      return RelayEnd::kDaemonMute;
-    case RelayStage::kServer:
-      return passage.client_gone ? RelayEnd::kLeft : RelayEnd::kServerLate;
-    case RelayStage::kIn:
-      return RelayEnd::kDone;
-    default:
-      return RelayEnd::kMute;
-  }
+  if (passage.stage == RelayStage::kTurn) return RelayEnd::kNotServed;
+  if (passage.stage == RelayStage::kGreeting) return RelayEnd::kDaemonMute;
+  if (passage.stage == RelayStage::kServer) return passage.client_gone ? RelayEnd::kLeft : RelayEnd::kServerLate;
+  return passage.stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kMute;
 }
 
 RelayEnd client_left(RelayStage stage) {
@@ -306,16 +302,8 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
 }
 
 bool is_attempt(RelayEnd end) {
-  switch (end) {
-    case RelayEnd::kCommand:
-    case RelayEnd::kServer:
-    case RelayEnd::kOtherType:
-    case RelayEnd::kGarbled:
-    case RelayEnd::kNotItself:
-      return true;
-    default:
-      return false;
-  }
+  using enum RelayEnd;
+  return end == kCommand || end == kServer || end == kOtherType || end == kGarbled || end == kNotItself;
 }
 
 std::string context_text(std::uint32_t context) {
@@ -355,8 +343,7 @@ std::string text(const std::string& said) {
 }
 
 std::optional<Bytes> memory_of(const std::string& name, const DaemonLimits& limits) {
-  for (const auto& [uuid, memory] : limits.memory)
-    if (uuid == name) return memory;
+  if (const auto of_uuid = memory_limit_of(limits, name)) return of_uuid;
   const auto ordinal = parse_unsigned(name);
   if (!ordinal || *ordinal >= limits.memory.size()) return std::nullopt;
   return limits.memory[*ordinal].second;
@@ -365,10 +352,7 @@ std::optional<Bytes> memory_of(const std::string& name, const DaemonLimits& limi
 }  // namespace
 
 std::optional<std::uint64_t> length_announced(std::string_view bytes) {
-  if (bytes.size() != 8) return std::nullopt;
-  std::uint64_t length = 0;
-  for (std::size_t at = 8; at-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[at]);
-  return length;
+  return number_in<std::uint64_t>(bytes);
 }
 
 std::optional<RelayQuestion> parse_question(std::string_view bytes) {
@@ -380,17 +364,12 @@ std::optional<RelayQuestion> parse_question(std::string_view bytes) {
   constexpr std::string_view kMemory = "get_default_device_pinned_mem_limit ";
   if (!bytes.starts_with(kMemory)) return std::nullopt;
   bytes.remove_prefix(kMemory.size());
-  const bool plain = std::ranges::all_of(bytes, [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || c == 'G' || c == 'P' || c == 'U' || c == 'M' ||
-           c == 'I' || c == '-';
-  });
-  if (bytes.empty() || !plain) return std::nullopt;
+  if (bytes.empty() || bytes.find_first_not_of("0123456789abcdefGPUMI-") != bytes.npos) return std::nullopt;
   return RelayQuestion{RelayQuestion::Kind::kMemory, std::string(bytes)};
 }
 
 std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits) {
-  if (question.kind == RelayQuestion::Kind::kThreads)
-    return text(fmt::format("{}.{}", limits.threads.hundredths / 100, limits.threads.hundredths / 10 % 10));
+  if (question.kind == RelayQuestion::Kind::kThreads) return text(as_printed(limits.threads));
   const auto memory = memory_of(question.device, limits);
   return memory && *memory < kNoMemoryLimit ? text(as_printed(*memory)) : std::string();
 }
