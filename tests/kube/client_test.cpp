@@ -102,7 +102,7 @@ TEST_F(KubeClientContract, ARequestThatIsCancelledIsNeverAnsweredAlsoFromWithinA
   open();
   server_->slow(20ms);
   int answers = 0;
-  KubeClient::Id first = 0, second = 0;
+  KubeClient::Id first, second;
   // Whichever is answered cancels the other.
   first = client_->get("/a", [&](const KubeAnswer&) {
     ++answers;

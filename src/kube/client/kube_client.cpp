@@ -213,7 +213,7 @@ void KubeClient::cancel(Id id) {
 }
 
 KubeClient::Id KubeClient::ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream) {
-  const Id id = next_id_++;
+  const Id id{this, next_number_++};
   const auto call = std::make_shared<Call>(verb, std::move(done), std::move(stream));
   calls_.emplace(id, call);
   if (const auto token = bearer_token(access_.token_file, access_.token); !token)

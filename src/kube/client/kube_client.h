@@ -7,6 +7,7 @@
 // Loop thread only. Callbacks run separately on the loop, never inside the call that requested them, and may make and
 // cancel requests; they must not destroy the client. Destroying it ends all requests immediately, and no callback runs
 // afterwards.
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,7 +45,11 @@ using KubeCounts = std::map<std::pair<std::string, std::string>, std::uint64_t>;
 
 class KubeClient {
  public:
-  using Id = std::uint64_t;  // 0 = none
+  struct Id {  // of a request
+    KubeClient* client = nullptr;
+    std::uint64_t number = 0;
+    auto operator<=>(const Id&) const = default;
+  };
   using OnAnswer = std::function<void(KubeAnswer)>;
   using OnBytes = std::function<void(std::string_view bytes)>;
 
@@ -71,6 +76,7 @@ class KubeClient {
   // another status.
   Id watch(const std::string& path, Duration lasts, OnBytes data, OnAnswer done);
   void cancel(Id id);  // no callback of it runs afterwards; unknown ids are ignored
+  bool waits_for(Id id) const { return calls_.contains(id); }  // false in its last callback
 
   const KubeCounts& counts() const { return counts_; }
 
@@ -96,10 +102,31 @@ class KubeClient {
   os::Timer soon_{loop_};  // delivers failures to start a request
   std::map<int, os::Loop::Id> watches_;
   std::map<Id, std::shared_ptr<Call>> calls_;
-  Id next_id_ = 1;
+  std::uint64_t next_number_ = 1;
   // After a deadline the state of the connection is unknown, and libcurl would use an HTTP/2 connection again.
   bool distrust_ = false;
   KubeCounts counts_;
+};
+
+// One request at a time: the end of this object, and a later request, cancel it. Its client must outlive it.
+class PendingRequest {
+ public:
+  PendingRequest() = default;
+  PendingRequest(PendingRequest&& other) noexcept : id_(std::exchange(other.id_, {})) {}
+  ~PendingRequest() { cancel(); }
+  PendingRequest& operator=(KubeClient::Id id) {
+    cancel();
+    id_ = id;
+    return *this;
+  }
+
+  bool waits() const { return id_.client != nullptr && id_.client->waits_for(id_); }
+  void cancel() {
+    if (const auto id = std::exchange(id_, {}); id.client != nullptr) id.client->cancel(id);
+  }
+
+ private:
+  KubeClient::Id id_;
 };
 
 }  // namespace tranche::kube

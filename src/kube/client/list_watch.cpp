@@ -30,10 +30,6 @@ ListWatch::ListWatch(os::Loop& loop, KubeClient& client, std::string path, Refle
   step();
 }
 
-ListWatch::~ListWatch() {
-  client_.cancel(call_);
-}
-
 void ListWatch::step() {
   using Do = Reflector::Do;
   timer_.stop();
@@ -51,8 +47,7 @@ void ListWatch::failed(ApiStatus status) {
 }
 
 void ListWatch::list(const std::string& query, bool first) {
-  call_ = client_.list(path_ + "?" + query, [this, first](const KubeAnswer& answer) {
-    call_ = 0;
+  request_ = client_.list(path_ + "?" + query, [this, first](const KubeAnswer& answer) {
     if (answer.status != http::kOk) return failed(status_of(answer));
     const auto page = handler_.on_page(answer.body, first);
     if (!page) return failed({0, page.error().what, {}});
@@ -64,10 +59,9 @@ void ListWatch::list(const std::string& query, bool first) {
 
 void ListWatch::watch(const std::string& query, Duration lasts) {
   lines_.emplace(kLongestLine);
-  call_ = client_.watch(
+  request_ = client_.watch(
       path_ + "?" + query, lasts, [this](std::string_view bytes) { on_bytes(bytes); },
       [this](const KubeAnswer& answer) {
-        call_ = 0;
         if (answer.status != http::kOk) return failed(status_of(answer));
         reflector_.on_watch_end(loop_.now());
         step();
@@ -77,7 +71,7 @@ void ListWatch::watch(const std::string& query, Duration lasts) {
 
 void ListWatch::on_bytes(std::string_view bytes) {
   const auto give_up = [this](ApiStatus status) {
-    client_.cancel(std::exchange(call_, 0));
+    request_.cancel();
     failed(std::move(status));
   };
   if (!lines_) return;

@@ -27,7 +27,6 @@ class ListWatch {
  public:
   // `path`: "/api/v1/pods". Handlers must not destroy this object.
   ListWatch(os::Loop& loop, KubeClient& client, std::string path, ReflectorSettings settings, ListWatchHandler handler);
-  ~ListWatch();
   ListWatch(const ListWatch&) = delete;
   ListWatch& operator=(const ListWatch&) = delete;
 
@@ -46,7 +45,7 @@ class ListWatch {
   Reflector reflector_;
   ListWatchHandler handler_;
   std::optional<os::LineReader> lines_;
-  KubeClient::Id call_ = 0;
+  PendingRequest request_;
   os::Timer timer_{loop_};
 };
 

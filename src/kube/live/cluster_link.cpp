@@ -109,9 +109,6 @@ class EventSender {
   // on_answer: after each request; it must not destroy this object.
   EventSender(os::Loop& loop, EventSettings settings, std::function<void()> on_answer)
       : loop_(loop), on_answer_(std::move(on_answer)), queue_(std::move(settings)) {}
-  ~EventSender() {
-    if (client_ != nullptr) client_->cancel(call_);
-  }
 
   void emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
     queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
@@ -132,14 +129,13 @@ class EventSender {
     timer_.stop();
     if (const auto next = queue_.take(loop_.now())) {
       const auto done = [this](const KubeAnswer& answer) {
-        call_ = 0;
         const std::string why = succeeded(answer) ? "" : why_not(answer);
         if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
         queue_.done(answer.status, why, loop_.now());
         step();
         on_answer_();
       };
-      call_ =
+      request_ =
           next->create ? client_->create(next->path, next->body, done) : client_->patch(next->path, next->body, done);
       return;
     }
@@ -151,7 +147,7 @@ class EventSender {
   std::function<void()> on_answer_;
   KubeClient* client_ = nullptr;
   EventQueue queue_;
-  KubeClient::Id call_ = 0;
+  PendingRequest request_;
   os::Timer timer_{loop_};
 };
 
@@ -169,9 +165,6 @@ class ConditionController {
         on_change_(std::move(on_change)),
         backoff_(1s, 5min, seed) {
     wait(kStarting);
-  }
-  ~ConditionController() {
-    if (client_ != nullptr) client_->cancel(call_);
   }
 
   // Everything waits for this call.
@@ -194,7 +187,7 @@ class ConditionController {
 
  private:
   void step() {
-    if (client_ == nullptr || !wanted_ || call_ != 0 || timer_.running()) return;
+    if (client_ == nullptr || !wanted_ || request_.waits() || timer_.running()) return;
     if (wanted_ != written_) return write(*wanted_);
     if (!taint_.empty() && wanted_->ready) look_for_taint();
   }
@@ -202,8 +195,7 @@ class ConditionController {
   void write(const NodeCondition& condition) {
     if (!written_ || written_->ready != condition.ready) changed_ = loop_.wall_now();
     const std::string body = condition_patch(condition, changed_, loop_.wall_now());
-    call_ = client_->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
-      call_ = 0;
+    request_ = client_->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
       if (failed(answer, "the node's condition is not written")) return;
       written_ = condition;
       report_ = {condition.reason, {}};
@@ -213,8 +205,7 @@ class ConditionController {
   }
 
   void look_for_taint() {
-    call_ = client_->get(node_path(node_), [this](const KubeAnswer& answer) {
-      call_ = 0;
+    request_ = client_->get(node_path(node_), [this](const KubeAnswer& answer) {
       if (failed(answer, "the startup taint is not looked for")) return;
       const auto patch = patch_without_taint(answer.body, taint_);
       if (!patch) {
@@ -227,8 +218,7 @@ class ConditionController {
   }
 
   void remove_taint(const std::string& patch) {
-    call_ = client_->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
-      call_ = 0;
+    request_ = client_->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
       if (failed(answer, "the startup taint is not removed")) return;
       log::info("kube.taint_removed", {{"taint", taint_}});
       taint_.clear();
@@ -262,7 +252,7 @@ class ConditionController {
   std::function<void()> on_change_;
   Backoff backoff_;
   KubeClient* client_ = nullptr;
-  KubeClient::Id call_ = 0;
+  PendingRequest request_;
   os::Timer timer_{loop_};
   std::optional<NodeCondition> wanted_;
   std::optional<NodeCondition> written_;

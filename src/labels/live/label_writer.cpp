@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
 
 #include "base/text.h"
@@ -82,10 +83,8 @@ class ClusterWriter final : public LabelWriter {
         path_("/api/v1/nodes/" + kube::percent_encoded(node)),
         what_("the node " + node),
         writes_("label " + what_) {}
-  ~ClusterWriter() override { client_.cancel(call_); }
 
   void write(const Labels& labels, Done done) override {
-    client_.cancel(call_);
     labels_ = labels;
     done_ = std::move(done);
     written_ = {};
@@ -98,7 +97,7 @@ class ClusterWriter final : public LabelWriter {
     if (pod_name_.empty() || owners_known_) return look();
     const std::string pod =
         "/api/v1/namespaces/" + place_.feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
-    call_ = client_.get(pod, to(&ClusterWriter::on_pod));
+    request_ = client_.get(pod, std::bind_front(&ClusterWriter::on_pod, this));
   }
   void on_pod(const kube::KubeAnswer& answer) {
     auto owners = kube::succeeded(answer) ? owners_of_pod(answer.body)
@@ -110,14 +109,14 @@ class ClusterWriter final : public LabelWriter {
       written_.remarks.push_back("the labels will outlive this DaemonSet: " + to_string(owners.error()));
     look();
   }
-  void look() { call_ = client_.get(path_, to(&ClusterWriter::on_object)); }
+  void look() { request_ = client_.get(path_, std::bind_front(&ClusterWriter::on_object, this)); }
 
   void on_object(const kube::KubeAnswer& answer) {
     const bool none = is_feature_ && answer.status == kube::http::kNotFound;
     if (none && labels_.empty()) return end(std::move(written_));
-    const auto then = to(&ClusterWriter::on_written);
+    const auto then = std::bind_front(&ClusterWriter::on_written, this);
     if (none) {
-      call_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
+      request_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
       return;
     }
     if (!kube::succeeded(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
@@ -125,7 +124,7 @@ class ClusterWriter final : public LabelWriter {
     if (!changed) return end(std::unexpected(std::move(changed).error()));
     const auto& body = *changed;
     if (!body) return end(std::move(written_));
-    call_ = is_feature_ ? client_.replace(path_, *body, then) : client_.patch(path_, *body, then);
+    request_ = is_feature_ ? client_.replace(path_, *body, then) : client_.patch(path_, *body, then);
   }
   // What to send, for the whole object or as a patch of the Node; absent if there is nothing to change.
   Result<std::optional<std::string>> to_send(const std::string& there) {
@@ -146,13 +145,6 @@ class ClusterWriter final : public LabelWriter {
   void end(Result<Written> result) {
     if (const Done done = std::exchange(done_, nullptr)) done(std::move(result));
   }
-  // The step after a response, once its request is no longer in progress.
-  kube::KubeClient::OnAnswer to(void (ClusterWriter::*next)(const kube::KubeAnswer&)) {
-    return [this, next](const kube::KubeAnswer& answer) {
-      call_ = 0;
-      (this->*next)(answer);
-    };
-  }
 
   kube::KubeClient& client_;
   const bool is_feature_ = false;  // or the labels are the Node's
@@ -160,7 +152,7 @@ class ClusterWriter final : public LabelWriter {
   const std::string pod_name_;
   const std::string path_, what_, writes_;
   bool owners_known_ = false;
-  kube::KubeClient::Id call_ = 0;
+  kube::PendingRequest request_;
   Labels labels_;
   Written written_;
   Done done_;

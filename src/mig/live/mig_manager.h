@@ -104,7 +104,6 @@ class Evictions {
   };
   // on_result: "evicted" or why not, one callback each.
   Evictions(os::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> on_result);
-  ~Evictions();
   Evictions(const Evictions&) = delete;
   Evictions& operator=(const Evictions&) = delete;
 
@@ -116,7 +115,7 @@ class Evictions {
   struct Entry {
     Pod pod;
     Backoff backoff;
-    kube::KubeClient::Id call = 0;
+    kube::PendingRequest request;
     std::unique_ptr<os::Timer> timer;
   };
   void ask(Entry& entry);
@@ -135,7 +134,6 @@ class StateLabel {
  public:
   // on_written: the newest value was written, or writing failed and is repeated later.
   StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written);
-  ~StateLabel();
   StateLabel(const StateLabel&) = delete;
   StateLabel& operator=(const StateLabel&) = delete;
 
@@ -144,7 +142,7 @@ class StateLabel {
   void want(const std::string& value);
   const std::string& written() const { return written_; }
   // Nothing under way: the wanted value is there, or has failed at least once.
-  bool settled() const { return call_ == 0 && (written_ == wanted_ || !problem_.empty()); }
+  bool settled() const { return !request_.waits() && (written_ == wanted_ || !problem_.empty()); }
 
  private:
   void step();
@@ -153,7 +151,7 @@ class StateLabel {
   std::string node_;
   std::function<void()> on_written_;
   kube::KubeClient* client_ = nullptr;
-  kube::KubeClient::Id call_ = 0;
+  kube::PendingRequest request_;
   os::Timer timer_{loop_};
   Backoff backoff_;
   std::string wanted_, written_, problem_;
@@ -167,7 +165,6 @@ class Operands {
  public:
   // in_namespace: of the operator's pods.
   Operands(os::Loop& loop, std::string node, std::string in_namespace);
-  ~Operands();
   Operands(const Operands&) = delete;
   Operands& operator=(const Operands&) = delete;
 
@@ -189,7 +186,7 @@ class Operands {
   os::Loop& loop_;
   std::string node_, namespace_;
   kube::KubeClient* client_ = nullptr;
-  kube::KubeClient::Id call_ = 0;
+  kube::PendingRequest request_;
   os::Timer timer_{loop_}, patience_{loop_};
   Backoff retries_;
   bool pausing_ = false;  // else: resuming, until `settled_`

@@ -39,22 +39,13 @@ std::string key_of(const Evictions::Pod& pod) {
 Evictions::Evictions(os::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
     : loop_(loop), on_result_(std::move(on_result)) {}
 
-Evictions::~Evictions() {
-  if (client_ == nullptr) return;
-  for (const auto& [key, entry] : entries_) client_->cancel(entry.call);
-}
-
 void Evictions::want(const std::vector<Pod>& pods) {
   std::set<std::string> keys;
   for (const Pod& pod : pods) keys.insert(key_of(pod));
-  std::erase_if(entries_, [&](const auto& item) {
-    if (keys.contains(item.first)) return false;
-    if (client_ != nullptr) client_->cancel(item.second.call);
-    return true;
-  });
+  std::erase_if(entries_, [&](const auto& item) { return !keys.contains(item.first); });
   for (const Pod& pod : pods) {
     const auto [at, fresh] = entries_.try_emplace(
-        key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), 0, std::make_unique<os::Timer>(loop_)});
+        key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), {}, std::make_unique<os::Timer>(loop_)});
     if (fresh) ask(at->second);
   }
 }
@@ -66,25 +57,26 @@ void Evictions::ask(Entry& entry) {
                       {"metadata", {{"name", entry.pod.name}, {"namespace", entry.pod.pod_namespace}}}};
   if (!entry.pod.uid.empty()) body["deleteOptions"] = {{"preconditions", {{"uid", entry.pod.uid}}}};
   const std::string path = "/api/v1/namespaces/" + entry.pod.pod_namespace + "/pods/" + entry.pod.name + "/eviction";
-  entry.call = client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const kube::KubeAnswer& answer) {
-    const auto found = entries_.find(key);
-    if (found == entries_.end()) return;
-    Entry& one = found->second;
-    one.call = 0;
-    const bool gone = answer.status == kube::http::kNotFound;
-    const bool accepted = gone || kube::succeeded(answer);
-    if (accepted && !gone) ++accepted_;
-    std::string why;
-    if (!accepted) {
-      why = kube::why_not(answer);
-      const Duration wait = std::max(one.backoff.next(), kube::status_of_body(answer.status, answer.body).retry_after);
-      one.timer->start(wait, [this, key] {
-        if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
+  entry.request =
+      client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const kube::KubeAnswer& answer) {
+        const auto found = entries_.find(key);
+        if (found == entries_.end()) return;
+        Entry& one = found->second;
+        const bool gone = answer.status == kube::http::kNotFound;
+        const bool accepted = gone || kube::succeeded(answer);
+        if (accepted && !gone) ++accepted_;
+        std::string why;
+        if (!accepted) {
+          why = kube::why_not(answer);
+          const Duration wait =
+              std::max(one.backoff.next(), kube::status_of_body(answer.status, answer.body).retry_after);
+          one.timer->start(wait, [this, key] {
+            if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
+          });
+        }
+        const Pod pod = one.pod;
+        on_result_(pod, accepted, why);
       });
-    }
-    const Pod pod = one.pod;
-    on_result_(pod, accepted, why);
-  });
 }
 
 StateLabel::StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written)
@@ -93,12 +85,8 @@ StateLabel::StateLabel(os::Loop& loop, std::string node, std::function<void()> o
       on_written_(std::move(on_written)),
       backoff_(200ms, 1min, stable_hash(node_ + " mig")) {}
 
-StateLabel::~StateLabel() {
-  if (client_ != nullptr) client_->cancel(call_);
-}
-
 void StateLabel::is(const std::string& value) {
-  if (call_ != 0) return;  // older than what is being written
+  if (request_.waits()) return;  // older than what is being written
   written_ = value;
   step();
 }
@@ -110,11 +98,10 @@ void StateLabel::want(const std::string& value) {
 }
 
 void StateLabel::step() {
-  if (client_ == nullptr || call_ != 0 || timer_.running() || wanted_.empty() || wanted_ == written_) return;
+  if (client_ == nullptr || request_.waits() || timer_.running() || wanted_.empty() || wanted_ == written_) return;
   const nlohmann::json patch{{"metadata", {{"labels", {{kMigStateLabel, wanted_}}}}}};
-  call_ =
+  request_ =
       client_->patch(kube::node_path(node_), json_text(patch), [this, value = wanted_](const kube::KubeAnswer& answer) {
-        call_ = 0;
         if (kube::succeeded(answer)) {
           backoff_.reset();
           problem_.clear();
@@ -136,10 +123,6 @@ Operands::Operands(os::Loop& loop, std::string node, std::string in_namespace)
       node_(std::move(node)),
       namespace_(std::move(in_namespace)),
       retries_(1s, 1min, stable_hash(node_ + " operands")) {}
-
-Operands::~Operands() {
-  if (client_ != nullptr) client_->cancel(call_);
-}
 
 void Operands::use(kube::KubeClient& client) {
   client_ = &client;
@@ -170,10 +153,9 @@ void Operands::resume(bool validate) {
 
 void Operands::step() {
   timer_.stop();
-  again_ = call_ != 0;
-  if (client_ == nullptr || call_ != 0 || settled_) return;
-  call_ = client_->get(kube::node_path(node_), [this](const kube::KubeAnswer& answer) {
-    call_ = 0;
+  again_ = request_.waits();
+  if (client_ == nullptr || request_.waits() || settled_) return;
+  request_ = client_->get(kube::node_path(node_), [this](const kube::KubeAnswer& answer) {
     if (again_) return step();
     on_node(answer);
   });
@@ -189,8 +171,7 @@ void Operands::on_node(const kube::KubeAnswer& answer) {
     if (const auto found = labels.find(key); found != labels.end() && found->second == from) changes[key] = to;
   if (changes.empty()) return pausing_ ? ask_pods() : validate();
   const nlohmann::json body{{"metadata", {{"labels", changes}}}};
-  call_ = client_->patch(kube::node_path(node_), json_text(body), [this, changes](const kube::KubeAnswer& patched) {
-    call_ = 0;
+  request_ = client_->patch(kube::node_path(node_), json_text(body), [this, changes](const kube::KubeAnswer& patched) {
     if (kube::succeeded(patched)) log::info("mig.operands", {{"labels", json_text(changes)}});
     if (again_) return step();
     if (!kube::succeeded(patched)) return later("label the node", patched);
@@ -207,8 +188,7 @@ std::string Operands::pods_path(const std::string& apps) const {
 }
 
 void Operands::ask_pods() {
-  call_ = client_->list(pods_path(kApps), [this](const kube::KubeAnswer& answer) {
-    call_ = 0;
+  request_ = client_->list(pods_path(kApps), [this](const kube::KubeAnswer& answer) {
     if (again_) return step();
     on_pods(answer);
   });
@@ -237,8 +217,7 @@ void Operands::validate() {
   problem_.clear();
   settled_ = true;
   if (!std::exchange(validate_, false)) return;
-  call_ = client_->remove(pods_path(kValidators), [this](const kube::KubeAnswer& answer) {
-    call_ = 0;
+  request_ = client_->remove(pods_path(kValidators), [this](const kube::KubeAnswer& answer) {
     if (!kube::succeeded(answer)) log::warning("mig.not_validated", {{"status", answer.status}, {"why", answer.why}});
     if (again_) step();
   });

@@ -92,10 +92,6 @@ std::map<std::string, dra::ClaimStatus> claim_statuses(const dra::PreparedClaims
 ClaimStatuses::ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks)
     : loop_(loop), link_(link), claims_(claims), callbacks_(std::move(callbacks)) {}
 
-ClaimStatuses::~ClaimStatuses() {
-  if (client_ != nullptr && client_ == link_.client()) client_->cancel(call_);
-}
-
 void ClaimStatuses::look() {
   if (!settle_.running()) settle_.start(kSettle, [this] { take(); });
 }
@@ -126,12 +122,7 @@ void ClaimStatuses::take() {
 
 void ClaimStatuses::step() {
   if (claims_.standing() != ClaimsStanding::kOurs) return;  // a newer agent writes them
-  auto* client = link_.client();
-  if (client != client_) {  // with a former client its requests ended
-    client_ = client;
-    call_ = 0;
-  }
-  if (call_ != 0) return;
+  if (request_.waits()) return;
   std::optional<MonoTime> next;
   for (auto at = entries_.begin(); at != entries_.end();) {
     auto& [uid, entry] = *at;
@@ -139,7 +130,7 @@ void ClaimStatuses::step() {
       at = entry.wanted.parts.empty() ? entries_.erase(at) : std::next(at);
       continue;
     }
-    if (client_ != nullptr && entry.due <= loop_.now()) {
+    if (link_.client() != nullptr && entry.due <= loop_.now()) {
       if (entry.stored.empty()) return read(uid);
       const auto stored = json_of(entry.stored);
       if (!dra::has_status(stored, entry.wanted)) return write(uid, stored);
@@ -150,29 +141,28 @@ void ClaimStatuses::step() {
     ++at;
   }
   if (!next) return report({});
-  const Duration wait = client_ == nullptr ? kWithoutServer : *next - loop_.now();
+  const Duration wait = link_.client() == nullptr ? kWithoutServer : *next - loop_.now();
   retry_.start(std::max(wait, Duration::zero()), [this] { step(); });
 }
 
 void ClaimStatuses::read(const std::string& uid) {
-  call_ = client_->get(dra::claim_path(entries_.at(uid).wanted.name),
-                       [this, uid](const kube::KubeAnswer& answer) { on_answer(uid, answer, false); });
+  request_ = link_.client()->get(dra::claim_path(entries_.at(uid).wanted.name),
+                                 [this, uid](const kube::KubeAnswer& answer) { on_answer(uid, answer, false); });
 }
 
 void ClaimStatuses::write(const std::string& uid, const nlohmann::json& stored) {
   const auto& entry = entries_.at(uid);
-  call_ =
-      client_->apply(dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, stored, loop_.wall_now()),
-                     [this, uid, sent = entry.wanted](const kube::KubeAnswer& answer) {
-                       if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
-                         at->second.written = sent;
-                       on_answer(uid, answer, true);
-                     });
+  request_ = link_.client()->apply(
+      dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, stored, loop_.wall_now()),
+      [this, uid, sent = entry.wanted](const kube::KubeAnswer& answer) {
+        if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
+          at->second.written = sent;
+        on_answer(uid, answer, true);
+      });
 }
 
 // A claim that is gone, or whose name a later one has, needs no status. An older claim's entry goes with it.
 void ClaimStatuses::on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written) {
-  call_ = 0;
   const auto at = entries_.find(uid);
   if (at == entries_.end()) return step();
   auto& entry = at->second;

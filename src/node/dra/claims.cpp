@@ -127,11 +127,6 @@ void Claims::end_of_jobs() {
   });
 }
 
-Claims::~Claims() {
-  if (auto* api = link_.client())
-    for (const auto id : asked_) api->cancel(id);
-}
-
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 bool Claims::find_lost() {
   bool any = false;
@@ -233,15 +228,13 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
         fail(Kind::kUnavailable,
              fmt::format("the claim cannot be read because the API server cannot be reached: {}; kubelet asks again",
                          link_.settled() ? link_.closed_because() : "the node agent is looking for it")));
-  const auto id = std::make_shared<kube::KubeClient::Id>(0);
-  *id = api->get(dra::claim_path(claim), [this, id, claim, done = std::move(done)](const kube::KubeAnswer& answer) {
-    asked_.erase(*id);
+  asked_[claim.uid] = api->get(dra::claim_path(claim), [this, claim, done = std::move(done)](const auto& answer) {
+    asked_.erase(claim.uid);
     if (answer.status != kube::http::kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
     const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
     decide(*read, true, done);
   });
-  asked_.insert(*id);
 }
 
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {

@@ -154,7 +154,6 @@ class Claims final : public kubelet::DraAnswers {
   // calls wait, and prepared() is what that agent wrote last.
   Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, ClaimsSettings settings,
          Callbacks callbacks);
-  ~Claims() override;
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
@@ -238,7 +237,7 @@ class Claims final : public kubelet::DraAnswers {
   std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
   std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;
-  std::set<kube::KubeClient::Id> asked_;
+  std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;
   os::Timer reopen_timer_{loop_};
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
@@ -258,7 +257,6 @@ class ClaimStatuses {
   };
 
   ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks);
-  ~ClaimStatuses();
   ClaimStatuses(const ClaimStatuses&) = delete;
   ClaimStatuses& operator=(const ClaimStatuses&) = delete;
 
@@ -287,8 +285,7 @@ class ClaimStatuses {
   const Claims& claims_;
   const Callbacks callbacks_;
   std::map<std::string, Entry> entries_;  // by UID
-  kube::KubeClient* client_ = nullptr;
-  kube::KubeClient::Id call_ = 0;
+  kube::PendingRequest request_;
   std::string problem_;
   os::Timer settle_{loop_};
   os::Timer retry_{loop_};

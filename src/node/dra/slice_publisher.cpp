@@ -39,13 +39,9 @@ SlicePublisher::SlicePublisher(os::Loop& loop, std::string node, std::uint64_t s
       backoff_(kFirstRetry, kMostRetry, seed),
       restoring_(kFirstRetry, kMostRestoring, seed) {}
 
-SlicePublisher::~SlicePublisher() {
-  if (client_ != nullptr) client_->cancel(call_);
-}
-
 void SlicePublisher::use(kube::KubeClient* client) {
   if (client == client_) return;
-  if (client_ != nullptr) client_->cancel(std::exchange(call_, 0));
+  request_.cancel();
   watch_.reset();
   driver_.clear();
   ledger_ = {};
@@ -68,7 +64,7 @@ void SlicePublisher::step_soon() {
 }
 
 void SlicePublisher::step() {
-  if (client_ == nullptr || call_ != 0 || retry_.running()) return;
+  if (client_ == nullptr || request_.waits() || retry_.running()) return;
   follow_driver();
   if (!watch_) return settled();
   if (!watch_->reflector().known()) return publish_report();  // on_turn() steps again
@@ -180,19 +176,17 @@ void SlicePublisher::disturbed() {
 }
 
 void SlicePublisher::probe() {
-  call_ = client_->create(std::string(dra::kSlicesPath) + "?dryRun=All", dra::probe_body({driver_, node_, {}}),
-                          [this](const Answer& answer) {
-                            call_ = 0;
-                            if (failed(answer, "what the API server keeps of a ResourceSlice is not known")) return;
-                            features_ = dra::features_of(json_of(answer.body));
-                            settled_ = false;
-                            step();
-                          });
+  request_ = client_->create(std::string(dra::kSlicesPath) + "?dryRun=All", dra::probe_body({driver_, node_, {}}),
+                             [this](const Answer& answer) {
+                               if (failed(answer, "what the API server keeps of a ResourceSlice is not known")) return;
+                               features_ = dra::features_of(json_of(answer.body));
+                               settled_ = false;
+                               step();
+                             });
 }
 
 void SlicePublisher::find_node() {
-  call_ = client_->get(kube::node_path(node_), [this](const Answer& answer) {
-    call_ = 0;
+  request_ = client_->get(kube::node_path(node_), [this](const Answer& answer) {
     if (failed(answer, "the owner of the ResourceSlices, this Node, is not known")) return;
     node_uid_ = text_at(map_at(json_of(answer.body), "metadata"), "uid");
     if (node_uid_.empty()) {
@@ -207,15 +201,14 @@ void SlicePublisher::write(const dra::SliceWrite& write) {
   const auto done = [this, write](const Answer& answer) { on_written(write, answer); };
   settled_ = false;
   if (write.what == What::kDelete)
-    call_ = client_->remove(path_of(write.name), done);
+    request_ = client_->remove(path_of(write.name), done);
   else if (write.what == What::kCreate)
-    call_ = client_->create(dra::kSlicesPath, dra::body_of(write, node_, node_uid_), done);
+    request_ = client_->create(dra::kSlicesPath, dra::body_of(write, node_, node_uid_), done);
   else
-    call_ = client_->replace(path_of(write.name), dra::body_of(write, node_, node_uid_), done);
+    request_ = client_->replace(path_of(write.name), dra::body_of(write, node_, node_uid_), done);
 }
 
 void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answer) {
-  call_ = 0;
   if (write.what == What::kDelete) {
     if (answer.status != kube::http::kNotFound && failed(answer, "a ResourceSlice is not deleted")) return;
     ledger_.written(write, std::nullopt);

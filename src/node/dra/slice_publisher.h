@@ -35,7 +35,6 @@ class SlicePublisher {
 
   // on_change: the report has changed; never called from within a call to this object.
   SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
-  ~SlicePublisher();
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
@@ -82,7 +81,7 @@ class SlicePublisher {
   bool settled_ = false;
   SliceReport published_report_;
   std::uint64_t writes_ = 0;
-  kube::KubeClient::Id call_ = 0;
+  kube::PendingRequest request_;
   os::Timer retry_{loop_};
   os::Timer soon_{loop_};
   std::unique_ptr<kube::ListWatch> watch_;  // last: it calls the rest
