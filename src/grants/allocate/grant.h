@@ -85,7 +85,7 @@ struct Settings {
   // Classes of CDI devices with a spec: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once the spec for GPUs
   // exists, answers leave out other classes without a spec. They always name GPUs.
   std::set<std::string> cdi_classes;
-  // Whether containers get variables with the limits of their share (framework_environment.cpp):
+  // Whether containers get variables with the limits of their share (allocate.cpp, "frameworks"):
   // sharing.mps.frameworkEnvironment.
   bool framework_environment = true;
   std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
