@@ -20,7 +20,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/inventory/inventory_json.h"
 #include "gpu/inventory/models.h"
-#include "grants/change/change_steps.h"
+#include "grants/change/change.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "labels/label.h"

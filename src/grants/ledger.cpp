@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "grants/change/held.h"
-
 namespace tranche::grants {
 namespace {
 

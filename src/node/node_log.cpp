@@ -31,10 +31,8 @@ void log_inventory(const std::optional<gpu::Inventory>& before, const gpu::Inven
 
 void log_plan(const plan::Plan& plan) {
   for (const auto& resource : plan.resources) {
-    std::size_t slots = 0;
-    for (const auto& device : resource.devices) slots += device.slots;
     log::info("plan.resource", {{"resource", resource.name},
-                                {"slots", slots},
+                                {"slots", plan::slots_of(resource)},
                                 {"devices", resource.devices.size()},
                                 {"sharing", std::string(config::to_string(resource.sharing))}});
   }

@@ -24,8 +24,8 @@ void ask_endpoint(grants::HeldShare& share, const std::string& grant, const mps:
 }
 
 void ask_plan(grants::HeldShare& share, const plan::Plan& plan) {
-  const auto* device = grants::find_device(plan, share.resource, share.device);
-  if (device != nullptr && !share.slots.empty() && grants::is_slot_of(*device, share.slots.front()))
+  const auto* device = plan::find_device(plan, share.resource, share.device);
+  if (device != nullptr && !share.slots.empty() && plan::is_slot_of(*device, share.slots.front()))
     share.pool = device->pool;
 }
 

@@ -18,7 +18,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 #include "grants/allocate/grant.h"
-#include "grants/change/change_steps.h"
+#include "grants/change/change.h"
 #include "grants/grant_shares.h"
 #include "guard/judge.h"
 #include "kube/live/cluster_link.h"

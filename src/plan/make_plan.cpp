@@ -114,12 +114,10 @@ constexpr std::uint64_t kAroundId = 24;
 
 void check_list(const Config& config, const SharedResource& entry, const PlannedResource& resource,
                 std::vector<Problem>& problems) {
-  std::uint64_t slots = 0;
   std::uint64_t longest = 1;
-  for (const PlannedDevice& device : resource.devices) {
-    slots += device.slots;
+  for (const PlannedDevice& device : resource.devices)
     longest = std::max(longest, render({device.uuid, device.slots}).size() + kAroundId);
-  }
+  const std::uint64_t slots = slots_of(resource);
   const std::uint64_t most = kLargestList / longest;
   if (slots <= most) return;
   problems.push_back(entry_problem(

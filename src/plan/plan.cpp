@@ -38,6 +38,28 @@ const PlannedPool* find_pool(const Plan& plan, std::string_view id) {
   return found != plan.pools.end() && found->id == id ? &*found : nullptr;
 }
 
+const PlannedDevice* find_device(const PlannedResource& resource, std::string_view uuid) {
+  const auto found = std::ranges::find(resource.devices, uuid, &PlannedDevice::uuid);
+  return found == resource.devices.end() ? nullptr : &*found;
+}
+
+const PlannedDevice* find_device(const Plan& plan, std::string_view resource, std::string_view uuid) {
+  const auto* found = find_resource(plan, resource);
+  return found == nullptr ? nullptr : find_device(*found, uuid);
+}
+
+const PlannedDevice* find_device(const Plan& plan, std::string_view uuid) {
+  for (const auto& resource : plan.resources)
+    if (const auto* device = find_device(resource, uuid)) return device;
+  return nullptr;
+}
+
+std::uint64_t slots_of(const PlannedResource& resource) {
+  std::uint64_t slots = 0;
+  for (const auto& device : resource.devices) slots += device.slots;
+  return slots;
+}
+
 std::map<std::string, std::string> stale_devices(const Plan& plan, const gpu::Inventory& inventory,
                                                  config::MigStrategy strategy) {
   std::map<std::string, std::string> stale;

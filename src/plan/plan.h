@@ -113,6 +113,11 @@ struct Plan {
 
 const PlannedResource* find_resource(const Plan& plan, std::string_view name);
 const PlannedPool* find_pool(const Plan& plan, std::string_view id);
+// The device of a resource, of the resource of that name, or of any; nullptr = none.
+const PlannedDevice* find_device(const PlannedResource& resource, std::string_view uuid);
+const PlannedDevice* find_device(const Plan& plan, std::string_view resource, std::string_view uuid);
+const PlannedDevice* find_device(const Plan& plan, std::string_view uuid);
+std::uint64_t slots_of(const PlannedResource& resource);
 
 // UUIDs of planned devices that are no longer in the inventory, or have changed their kind, with the reason: if no plan
 // is possible for the newest inventory, the previous plan stays. Empty for a plan that was made from this inventory.

@@ -49,14 +49,12 @@ static Json requests_of(const PlannedDevice& device) {
 }
 
 static void to_json(Json& json, const PlannedResource& resource) {
-  std::uint64_t slots = 0;
-  for (const auto& device : resource.devices) slots += device.slots;
   json = {{"name", resource.name},
           {"originalName", resource.original_name},
           {"sharing", to_string(resource.sharing)},
           {"replicas", resource.replicas},
           {"oneSlotPerRequest", resource.one_slot_per_request},
-          {"slots", slots}};
+          {"slots", slots_of(resource)}};
   if (resource.split == config::SplitPolicy::kSpan) json["split"] = to_string(resource.split);
   json["devices"] = resource.devices;
   if (resource.sharing != config::SharingStrategy::kMps || resource.one_slot_per_request) return;

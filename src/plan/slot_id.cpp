@@ -27,6 +27,12 @@ std::optional<SlotId> parse_slot_id(std::string_view text) {
   return SlotId{text.substr(0, at), static_cast<std::uint32_t>(*ordinal)};
 }
 
+bool is_slot_of(const PlannedDevice& device, std::string_view id) {
+  const auto slot = parse_slot_id(id);
+  return slot && slot->uuid == device.uuid && slot->ordinal.has_value() == device.replicated &&
+         slot->ordinal.value_or(0) < device.slots;
+}
+
 std::vector<std::string> slot_ids(const PlannedDevice& device) {
   std::vector<std::string> ids;
   for (std::uint32_t n = 0; n < device.slots; ++n)

@@ -19,6 +19,7 @@ struct SlotId {  // a view into the text
 
 std::string render(const SlotId& id);
 std::optional<SlotId> parse_slot_id(std::string_view text);
+bool is_slot_of(const PlannedDevice& device, std::string_view id);
 
 // Of all slots of a device, in their order.
 std::vector<std::string> slot_ids(const PlannedDevice& device);

@@ -90,9 +90,7 @@ void write_requests(const PlannedResource& resource, TerminalText& out) {
 }
 
 void write_resource(const PlannedResource& resource, TerminalText& out) {
-  std::uint64_t slots = 0;
-  for (const auto& device : resource.devices) slots += device.slots;
-  std::string title = fmt::format("{}: {}", resource.name, slots);
+  std::string title = fmt::format("{}: {}", resource.name, slots_of(resource));
   if (resource.sharing != config::SharingStrategy::kNone)
     title += fmt::format(
         ", shared by {}, {}{}{}", to_string(resource.sharing),

@@ -184,7 +184,7 @@ class Life {
       grants::HeldShare share{grant.resource, device.uuid, {}, grant.pool, device.limits.memory};
       for (const auto& slot : grant.slots)
         if (plan::device_of(slot) == device.uuid) share.slots.push_back(slot);
-      container.bounded = container.bounded && is_bounded(*grants::find_device(resource, device.uuid));
+      container.bounded = container.bounded && is_bounded(*plan::find_device(resource, device.uuid));
       container.shares.push_back(std::move(share));
     }
     for (const auto& other : living_)
@@ -264,7 +264,7 @@ class Life {
       }
       for (const auto& [uuid, ids] : offered) {
         ASSERT_NE(resource, nullptr) << list.resource;
-        const auto* device = grants::find_device(*resource, uuid);
+        const auto* device = plan::find_device(*resource, uuid);
         ASSERT_NE(device, nullptr);
         EXPECT_FALSE(plan::reason_unhealthy(*device, faults_)) << "a fault is open";
         EXPECT_FALSE(dead_.contains(device->pool)) << "nobody serves it";

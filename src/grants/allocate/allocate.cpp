@@ -37,11 +37,7 @@ Result<std::vector<DeviceSlots>> find_slots(const plan::PlannedResource& resourc
   for (const auto& id : ids) {
     if (!seen.insert(id).second)
       return fail(Kind::kInvalid, "device " + in_quotes(id) + " is asked for twice in one container");
-    const auto parsed = plan::parse_slot_id(id);
-    const auto it = std::ranges::find_if(held, [&](const DeviceSlots& h) {
-      return parsed && h.device->uuid == parsed->uuid && h.device->replicated == parsed->ordinal.has_value() &&
-             parsed->ordinal.value_or(0) < h.device->slots;
-    });
+    const auto it = std::ranges::find_if(held, [&](const DeviceSlots& h) { return is_slot_of(*h.device, id); });
     if (it == held.end()) {
       return fail(Kind::kNotFound,
                   fmt::format("{} has no device {}; the node advertises {} devices under that name now", resource.name,

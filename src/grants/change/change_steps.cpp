@@ -1,33 +1,39 @@
-#include "grants/change/change_steps.h"
-
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
-#include "base/enum_names.h"
 #include "base/text.h"
+#include "grants/change/change.h"
 #include "plan/devices.h"
+#include "plan/slot_id.h"
 
 namespace tranche::grants {
 namespace {
 
+using config::SharingStrategy;
 using plan::Plan;
 using plan::PlannedDevice;
 using plan::PlannedResource;
 using Devices = std::vector<const PlannedDevice*>;
 
-std::uint64_t slots_of(const PlannedResource* resource) {
-  std::uint64_t slots = 0;
-  if (resource != nullptr)
-    for (const auto& device : resource->devices) slots += device.slots;
-  return slots;
-}
+// The effect on what is held, by What.
+constexpr std::array<std::string_view, 7> kMeans{"held slots stay until they are free",
+                                                 "held slots stay until they are free",
+                                                 "as soon as nothing of it is held",
+                                                 "for containers to come, those that run keep theirs",
+                                                 "takes effect with the next client",
+                                                 "",
+                                                 ""};
 
-std::vector<std::string> uuids_of(const Devices& devices) {
-  std::vector<std::string> uuids;
-  for (const auto* device : devices) uuids.push_back(device->uuid);
-  return uuids;
+// "14377 MiB and 12 SMs (10 %)"
+std::string limits_text(const plan::ShareLimits& limits) {
+  const std::string memory =
+      limits.memory.value == 0 ? "memory without a limit" : fmt::format("{} MiB", limits.memory.in_mib());
+  if (limits.threads.hundredths == 0) return memory;
+  if (limits.sms == 0) return fmt::format("{} and {} % of the SMs", memory, to_string(limits.threads));
+  return fmt::format("{} and {} SMs ({} %)", memory, limits.sms, to_string(limits.threads));
 }
 
 class Steps {
@@ -39,7 +45,7 @@ class Steps {
     for (const auto* plan : {&before_, &after_})
       for (const auto& resource : plan->resources) names.insert(resource.name);
     for (const auto& name : names) resource(name);
-    means();
+    modes();
     limits();
     std::ranges::stable_sort(found_, {}, &Step::what);
     return std::move(found_);
@@ -49,28 +55,20 @@ class Steps {
   void resource(const std::string& name) {
     const auto* was = plan::find_resource(before_, name);
     const auto* is = plan::find_resource(after_, name);
-    const auto slots_before = slots_of(was), slots_after = slots_of(is);
+    const auto slots_before = was == nullptr ? 0 : slots_of(*was), slots_after = is == nullptr ? 0 : slots_of(*is);
     if (slots_after == 0 && slots_before > 0) {
-      add({What::kVanishes,
-           name,
-           {},
-           fmt::format("{} {} its {}", name, is == nullptr ? "vanishes with" : "loses",
-                       count_text(slots_before, "slot")),
-           kStayUntilFree,
-           {}});
+      add(What::kVanishes, name, {},
+          fmt::format("{} {} its {}", name, is == nullptr ? "vanishes with" : "loses",
+                      count_text(slots_before, "slot")));
     } else if (slots_before == 0 && slots_after > 0) {
-      add({What::kAppears, name, {}, fmt::format("{} appears with {}", name, count_text(slots_after, "slot")), {}, {}});
-    } else if (was == nullptr || is == nullptr) {
-      if (was != is)
-        add({was == nullptr ? What::kAppears : What::kVanishes,
-             name,
-             {},
-             fmt::format("{} {} without slots", name, was == nullptr ? "appears" : "vanishes"),
-             {},
-             {}});
-    } else {
+      add(What::kAppears, name, {}, fmt::format("{} appears with {}", name, count_text(slots_after, "slot")));
+    } else if (was != nullptr && is != nullptr) {
       numbers(name, *was, *is);
       limit_changes(name, *was, *is);
+    } else if (was == nullptr) {
+      add(What::kAppears, name, {}, name + " appears without slots");
+    } else {
+      add(What::kVanishes, name, {}, name + " vanishes without slots").affects_held = false;
     }
   }
 
@@ -83,16 +81,11 @@ class Steps {
     }
     for (const auto& device : was.devices)
       if (find_device(is, device.uuid) == nullptr) by_numbers[{device.slots, 0}].push_back(&device);
-    for (const auto& [numbers, devices] : by_numbers) {
-      if (numbers.first == numbers.second) continue;
-      const bool shrinks = numbers.second < numbers.first;
-      add({shrinks ? What::kShrinks : What::kGrows,
-           name,
-           uuids_of(devices),
-           fmt::format("{} on {}: {} → {}", name, name_of(devices), numbers.first, count_text(numbers.second, "slot")),
-           shrinks ? kStayUntilFree : "",
-           {}});
-    }
+    for (const auto& [numbers, devices] : by_numbers)
+      if (numbers.first != numbers.second)
+        add(numbers.second < numbers.first ? What::kShrinks : What::kGrows, name, devices,
+            fmt::format("{} on {}: {} → {}", name, name_of(devices), numbers.first,
+                        count_text(numbers.second, "slot")));
   }
 
   void limit_changes(const std::string& name, const PlannedResource& was, const PlannedResource& is) {
@@ -107,15 +100,10 @@ class Steps {
         by_text["several slots of one container have different limits"].push_back(&device);
     }
     for (const auto& [text, devices] : by_text)
-      add({What::kShare,
-           name,
-           uuids_of(devices),
-           fmt::format("{} on {}: {}", name, name_of(devices), text),
-           kNextContainer,
-           {}});
+      add(What::kShare, name, devices, fmt::format("{} on {}: {}", name, name_of(devices), text));
   }
 
-  void means() {
+  void modes() {
     std::map<std::string, Devices> by_text;
     for (const auto& resource : after_.resources) {
       for (const auto& device : resource.devices) {
@@ -125,12 +113,7 @@ class Steps {
       }
     }
     for (const auto& [text, devices] : by_text)
-      add({What::kSharingMode,
-           {},
-           uuids_of(devices),
-           fmt::format("{}: {}", name_of(devices), text),
-           kWaitsForFree,
-           {}});
+      add(What::kSharingMode, {}, devices, fmt::format("{}: {}", name_of(devices), text));
   }
 
   void limits() {
@@ -142,16 +125,17 @@ class Steps {
         const std::string text = limits_text(limit.client);
         if (std::ranges::find(texts, text) == texts.end()) texts.push_back(text);
       }
-      add({What::kLimits,
-           pool.id,
-           pool.devices,
-           fmt::format("pool {}: a client gets at most {}", pool.id, fmt::join(texts, " or ")),
-           kNextClient,
-           {}});
+      add(What::kLimits, pool.id, {},
+          fmt::format("pool {}: a client gets at most {}", pool.id, fmt::join(texts, " or ")))
+          .devices = pool.devices;
     }
   }
 
-  void add(Step step) { found_.push_back(std::move(step)); }
+  Step& add(What what, const std::string& resource, const Devices& devices, std::string text) {
+    Step& step = found_.emplace_back(what, resource, std::vector<std::string>{}, std::move(text));
+    for (const auto* device : devices) step.devices.push_back(device->uuid);
+    return step;
+  }
 
   const Plan& before_;
   const Plan& after_;
@@ -167,12 +151,11 @@ std::vector<Step> steps(const Plan& before, const Plan& after) {
 
 std::string to_string(const Step& step) {
   if (step.waits()) return fmt::format("{} (waits: {})", step.text, step.waits_for);
-  return step.means.empty() ? step.text : fmt::format("{} ({})", step.text, step.means);
+  const auto means = step.affects_held ? kMeans.at(static_cast<std::size_t>(step.what)) : "";
+  return means.empty() ? step.text : fmt::format("{} ({})", step.text, means);
 }
 
-using config::SharingStrategy;
-
-std::string name_of(const std::vector<const plan::PlannedDevice*>& devices) {
+std::string name_of(const std::vector<const PlannedDevice*>& devices) {
   std::vector<std::uint32_t> numbers;
   std::vector<std::string> indices;
   for (const auto* device : devices) {
@@ -183,22 +166,25 @@ std::string name_of(const std::vector<const plan::PlannedDevice*>& devices) {
   return (indices.size() == 1 ? "GPU " : "GPUs ") + join(indices, ", ");
 }
 
-std::string limits_text(const plan::ShareLimits& limits) {
-  const std::string memory =
-      limits.memory.value == 0 ? "memory without a limit" : fmt::format("{} MiB", limits.memory.in_mib());
-  if (limits.threads.hundredths == 0) return memory;
-  if (limits.sms == 0) return fmt::format("{} and {} % of the SMs", memory, to_string(limits.threads));
-  return fmt::format("{} and {} SMs ({} %)", memory, limits.sms, to_string(limits.threads));
+SharingMode mode_of(const PlannedDevice& device) {
+  if (!device.pool.empty()) return {SharingStrategy::kMps, device.pool};
+  return {device.replicated ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
-std::string text_of(const SharingMode& mode) {
-  return std::string(enum_name<SharingStrategy::kMps>(mode.strategy, {"exclusive", "time-slicing", "MPS"}));
+SharingMode mode_of(const HeldShare& share) {
+  if (!share.pool.empty()) return {SharingStrategy::kMps, share.pool};
+  const bool divided = !share.slots.empty() && plan::device_of(share.slots.front()) != share.slots.front();
+  return {divided ? SharingStrategy::kTimeSlicing : SharingStrategy::kNone, {}};
 }
 
-std::string change_text(const SharingMode& before, const SharingMode& after) {
-  if (before.strategy == SharingStrategy::kMps && after.strategy == SharingStrategy::kMps)
-    return fmt::format("MPS pool {} → MPS pool {}", before.pool, after.pool);
-  return text_of(before) + " → " + text_of(after);
+std::string change_text(const std::optional<SharingMode>& before, const SharingMode& after) {
+  const auto text_of = [](const SharingMode& mode) {
+    return std::string(enum_name<SharingStrategy::kMps>(mode.strategy, {"exclusive", "time-slicing", "MPS"}));
+  };
+  if (!before) return "to " + text_of(after);
+  if (before->strategy == SharingStrategy::kMps && after.strategy == SharingStrategy::kMps)
+    return fmt::format("MPS pool {} → MPS pool {}", before->pool, after.pool);
+  return text_of(*before) + " → " + text_of(after);
 }
 
 }  // namespace tranche::grants

@@ -1,4 +1,4 @@
-#include "grants/change/change_steps.h"
+#include "grants/change/change.h"
 
 #include <gmock/gmock.h>
 

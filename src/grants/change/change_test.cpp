@@ -11,6 +11,10 @@ using namespace fixture;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+bool waits(const Change& change) {
+  return std::ranges::any_of(change.steps(), &Step::waits);
+}
+
 TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   const auto before = all_sliced(2, 4), newest = plan_of({named(kGpu, {mps(0, 4), mps(1, 4)})});
   Change change;
@@ -21,12 +25,12 @@ TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   EXPECT_FALSE(change.follow(holdings));
   change.aim(newest);
   EXPECT_TRUE(change.follow(holdings));
-  EXPECT_TRUE(change.waits());
+  EXPECT_TRUE(waits(change));
   EXPECT_THAT(texts_of(change.steps()), ElementsAre("GPUs 0-1: time-slicing → MPS (as soon as nothing of it is held)",
                                                     "GPU 1: time-slicing → MPS (waits: 2 slots are held)"));
   EXPECT_FALSE(change.follow(holdings));
   EXPECT_TRUE(change.follow({}));
-  EXPECT_FALSE(change.waits());
+  EXPECT_FALSE(waits(change));
   EXPECT_EQ(change.in_force(), newest);
   EXPECT_THAT(change.withheld(), IsEmpty());
 }
@@ -43,7 +47,7 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
   EXPECT_TRUE(change.follow(holdings));
   EXPECT_EQ(change.in_force(), before);
   EXPECT_THAT(change.withheld(), IsEmpty());
-  EXPECT_FALSE(change.waits());
+  EXPECT_FALSE(waits(change));
 }
 
 std::size_t healthy_in(const Change& change) {

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "grants/change/change_steps.h"
-#include "grants/change/held.h"
+#include "grants/change/change.h"
 #include "plan/plan.h"
 #include "plan/shares.h"
 

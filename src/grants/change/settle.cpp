@@ -153,15 +153,11 @@ class Settling {
         }
         if (was.empty()) {
           const auto* old = find_device(before_, device.uuid);
-          was = old == nullptr || mode_of(*old) == mode_of(device) ? "to " + text_of(mode_of(device))
-                                                                   : change_text(mode_of(*old), mode_of(device));
+          const bool is_same = old == nullptr || mode_of(*old) == mode_of(device);
+          was = change_text(is_same ? std::nullopt : std::optional(mode_of(*old)), mode_of(device));
         }
-        out_.waiting.push_back({What::kSharingMode,
-                                {},
-                                {device.uuid},
-                                fmt::format("{}: {}", name_of({&device}), was),
-                                kWaitsForFree,
-                                slots == 0 ? "the GPUs of its MPS pool change together" : until_free(slots)});
+        wait(What::kSharingMode, {}, device.uuid, fmt::format("{}: {}", name_of({&device}), was),
+             slots == 0 ? "the GPUs of its MPS pool change together" : until_free(slots));
       }
     }
   }
@@ -186,9 +182,7 @@ class Settling {
         all += slots;
         if (!vanishes) say_shrinking(name, uuid, slots);
       }
-      if (vanishes)
-        out_.waiting.push_back(
-            {What::kVanishes, name, {}, fmt::format("{} vanishes", name), kStayUntilFree, until_free(all)});
+      if (vanishes) wait(What::kVanishes, name, {}, fmt::format("{} vanishes", name), until_free(all));
     }
   }
 
@@ -201,13 +195,10 @@ class Settling {
 
   void say_shrinking(const std::string& name, const std::string& uuid, std::uint64_t slots) {
     const auto* device = find_device(newest_, uuid);
-    out_.waiting.push_back({What::kShrinks,
-                            name,
-                            {uuid},
-                            fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}),
-                                        count_text(slots, "slot")),
-                            kStayUntilFree,
-                            until_free(slots)});
+    wait(What::kShrinks, name, uuid,
+         fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}),
+                     count_text(slots, "slot")),
+         until_free(slots));
   }
 
   void keep_ids_apart() {
@@ -261,13 +252,14 @@ class Settling {
       ++withheld;
     }
     if (withheld == 0) return;
-    out_.waiting.push_back(
-        {What::kGrows,
-         resource.name,
-         {device.uuid},
+    wait(What::kGrows, resource.name, device.uuid,
          fmt::format("{} on {}: {} more", resource.name, name_of({&device}), count_text(withheld, "slot")),
-         {},
-         holdings_.unknown.empty() ? "their shares are held by slots of the previous plan" : until_free(0)});
+         holdings_.unknown.empty() ? "their shares are held by slots of the previous plan" : until_free(0));
+  }
+
+  void wait(What what, const std::string& resource, const std::string& device, std::string text, std::string until) {
+    out_.waiting.push_back({what, resource, {}, std::move(text), std::move(until)});
+    if (!device.empty()) out_.waiting.back().devices = {device};
   }
 
   void withhold(const std::string& resource, const std::string& slot, const std::string& why) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "grants/change/held.h"
 #include "node/snapshot.h"
 #include "plan/shares.h"
 #include "plan/slot_id.h"
@@ -72,7 +71,7 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
     for (const auto& [uuid, slots] : held) {
       const std::pair key(grant, std::string(uuid));
       grants::GrantLimit limit{key.second, slots, {}};
-      const auto* device = grants::find_device(decision.plan, uuid);
+      const auto* device = plan::find_device(decision.plan, uuid);
       if (const auto share = decision.shares->find(key); share != decision.shares->end()) {
         mps = true;
         if (holder.pool.empty()) holder.pool = share->second.pool;
@@ -80,7 +79,7 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
         limit.limits.threads = share->second.threads;
         if (device != nullptr) limit.limits.sms = plan::sms_at(limit.limits.threads, device->sm_count);
       } else if (device != nullptr && !device->pool.empty() &&
-                 grants::find_device(decision.plan, holding.resource, uuid) != nullptr) {
+                 plan::find_device(decision.plan, holding.resource, uuid) != nullptr) {
         mps = true;
         if (holder.pool.empty()) holder.pool = device->pool;
         limit.limits = plan::share_of(*device, slots);

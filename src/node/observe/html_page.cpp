@@ -4,7 +4,6 @@
 #include <map>
 
 #include "base/version.h"
-#include "grants/change/held.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
 #include "observe/html/html.h"

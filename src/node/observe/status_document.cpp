@@ -9,7 +9,6 @@
 
 #include "base/json_text.h"
 #include "base/version.h"
-#include "grants/change/held.h"
 #include "labels/label.h"
 #include "node/reports.h"
 #include "plan/slot_id.h"

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <tuple>
 
-#include "grants/change/held.h"
-
 namespace tranche::node {
 namespace {
 
@@ -43,7 +41,7 @@ void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vec
 
 // Of a device that is no longer planned, the share stays what it was.
 double share_of(const TenantRow& row, const plan::Plan& plan, double before) {
-  const auto* device = grants::find_device(plan, row.device);
+  const auto* device = plan::find_device(plan, row.device);
   return device == nullptr || device->slots == 0 ? before
                                                  : std::min(1.0, static_cast<double>(row.slots) / device->slots);
 }
