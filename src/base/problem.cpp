@@ -31,6 +31,10 @@ Problem error_in(std::string source, std::string what, std::string remedy) {
   return {Severity::kError, {std::move(source)}, "", std::move(what), std::move(remedy)};
 }
 
+Problem warning_in(std::string source, std::string what, std::string remedy) {
+  return {Severity::kWarning, {std::move(source)}, "", std::move(what), std::move(remedy)};
+}
+
 std::string to_string(const Place& place) {
   std::string text = place.source;
   if (place.line > 0) text += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);

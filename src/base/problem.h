@@ -28,8 +28,9 @@ struct Problem {
   friend bool operator==(const Problem&, const Problem&) = default;
 };
 
-// An error in an input as a whole: a flag, a file, an object of the cluster.
+// An error, or a warning, in an input as a whole: a flag, a file, an object of the cluster.
 Problem error_in(std::string source, std::string what, std::string remedy);
+Problem warning_in(std::string source, std::string what, std::string remedy);
 
 std::string to_string(const Place& place);      // "config.yaml:14:7"
 std::string to_string(const Problem& problem);  // "config.yaml:14:7: error: sharing…: must be …; write …"

@@ -24,19 +24,15 @@ constexpr std::array<Feature, 6> kFeatures{{
     {"enable-coherent-annotations", [](Features&) {}, "specs are written without annotations"},
 }};
 
-Problem warning(std::string_view flag, std::string what, std::string remedy) {
-  return {Severity::kWarning, {"--" + std::string(flag), 0, 0}, "", std::move(what), std::move(remedy)};
-}
-
-Problem unknown(std::string_view flag, std::string_view word, const std::vector<std::string_view>& known) {
+Problem unknown(const char* flag, std::string_view word, const std::vector<std::string_view>& known) {
   const std::string meant = did_you_mean(word, known);
   std::vector<std::string> all(known.begin(), known.end());
-  return warning(flag, "has the unknown word " + in_quotes(word),
-                 meant.empty() ? "write one of " + join(all, ", ") : "did you mean " + meant + "?");
+  return warning_in(flag, "has the unknown word " + in_quotes(word),
+                    meant.empty() ? "write one of " + join(all, ", ") : "did you mean " + meant + "?");
 }
 
 void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
-  constexpr std::string_view kFlag = "cdi-feature-flags";
+  constexpr const char* kFlag = "--cdi-feature-flags";
   std::vector<std::string_view> known;
   for (const auto& feature : kFeatures) known.push_back(feature.word);
   for (const std::string& word : given) {
@@ -48,7 +44,7 @@ void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
     found->turn_on(into.features);
     if (!found->no_effect.empty())
       into.problems.push_back(
-          warning(kFlag, word + " has no effect: " + std::string(found->no_effect), "leave it out"));
+          warning_in(kFlag, word + " has no effect: " + std::string(found->no_effect), "leave it out"));
   }
 }
 
@@ -57,7 +53,7 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
   known.insert(known.begin(), "all");
   for (const std::string& word : given) {
     if (std::ranges::find(known, word) == known.end())
-      into.problems.push_back(unknown("cdi-disable-hooks", word, known));
+      into.problems.push_back(unknown("--cdi-disable-hooks", word, known));
     for (const auto name : known)
       if (const auto hook = enum_of<HookName>(name); hook && (word == name || word == "all"))
         into.features.disabled_hooks.insert(*hook);

@@ -18,6 +18,10 @@ const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "r
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
+// The only device of such a system, as the plan names it.
+constexpr const char* kTegraName = "tegra";
+constexpr const char* kWslName = "all";  // also among index names
+
 std::string folder_of(const std::string& path) {  // "/usr/lib64"
   const auto slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
@@ -37,19 +41,60 @@ std::string below(std::string_view root, std::string_view path) {
   return std::string(without_slash_at_end(root)).append(path);
 }
 
-// Without the trailing "/dev" that NVIDIA's flag may have.
-std::string_view device_root(const Settings& settings) {
-  const config::Flags& flags = settings.flags;
-  if (settings.nodes_in_driver_root || flags.nvidia_dev_root.empty()) return flags.nvidia_driver_root;
-  std::string_view root = without_slash_at_end(flags.nvidia_dev_root);
-  if (root.ends_with("/dev")) root.remove_suffix(4);
-  return root;
+const Found* find(const std::vector<Found>& all, const std::string& path) {
+  const auto found = std::ranges::find(all, path, &Found::path);
+  return found == all.end() ? nullptr : &*found;
 }
 
-class EditWriter {
+class Maker {
  public:
-  EditWriter(const Settings& settings, DriverFiles::HookProgram program)
-      : settings_(settings), program_missing_(program == DriverFiles::HookProgram::kNotThere) {}
+  Maker(const Inventory& inventory, const config::Config& config, const Features& features, const DriverFiles& files)
+      : inventory_(inventory), config_(config), features_(features), files_(files) {}
+
+  MadeSpecs make() {
+    switch (inventory_.platform) {
+      case Platform::kNvml:
+        make_gpus();
+        break;
+      case Platform::kWsl:
+        make_wsl();
+        break;
+      case Platform::kTegra:
+        make_tegra();
+        break;
+    }
+    make_imex_channels();
+    const config::Flags& flags = config_.flags;
+    if (flags.gdrcopy_enabled) make_extra("gdrcopy", files_.gdrcopy, {}, "/dev/gdrdrv");
+    if (flags.gds_enabled) make_extra("gds", files_.gds, files_.gds_files, "/dev/nvidia-fs*");
+    if (flags.mofed_enabled) make_extra("mofed", files_.mofed, {}, "/dev/infiniband/uverbs* or rdma_cm");
+    std::ranges::sort(made_.specs, {}, &Spec::cls);
+    return std::move(made_);
+  }
+
+ private:
+  bool program_is_missing() const { return files_.hook_program == DriverFiles::HookProgram::kNotThere; }
+  bool by_index() const { return config_.flags.plugin.device_id_strategy == config::IdStrategy::kIndex; }
+
+  void note(std::string text) { made_.notes.push_back(std::move(text)); }
+
+  void keep(const std::string& cls, std::vector<Device> devices, Edits common) {
+    if (devices.empty()) return;
+    Spec spec{"", kVendor, cls, std::move(devices), std::move(common)};
+    spec.version = minimum_version(spec);
+    made_.specs.push_back(std::move(spec));
+  }
+
+  // ---- edits
+
+  // Without the trailing "/dev" that NVIDIA's flag may have.
+  std::string_view device_root() const {
+    const config::Flags& flags = config_.flags;
+    if (files_.nodes_in_driver_root || flags.nvidia_dev_root.empty()) return flags.nvidia_driver_root;
+    std::string_view root = without_slash_at_end(flags.nvidia_dev_root);
+    if (root.ends_with("/dev")) root.remove_suffix(4);
+    return root;
+  }
 
   // No major and minor: those of nvidia-uvm and nvidia-caps change when their modules are reloaded, and the runtime
   // reads the node itself. No mode and group either: the runtime then makes the node usable for the container's user,
@@ -58,8 +103,7 @@ class EditWriter {
     DeviceNode added;
     added.path = node.path;
     added.permissions = "rw";
-    if (std::string host = below(device_root(settings_), node.real); host != added.path)
-      added.host_path = std::move(host);
+    if (std::string host = below(device_root(), node.real); host != added.path) added.host_path = std::move(host);
     if (std::ranges::find(edits.device_nodes, added) == edits.device_nodes.end())
       edits.device_nodes.push_back(std::move(added));
   }
@@ -77,7 +121,7 @@ class EditWriter {
   // library can be a second mount of that library.
   void add_links(Edits& edits, const std::vector<Link>& links) const {
     if (links.empty()) return;
-    if (!program_missing_) {
+    if (!program_is_missing()) {
       std::vector<std::string> arguments;
       for (const Link& link : links) {
         arguments.emplace_back("--link");
@@ -85,17 +129,17 @@ class EditWriter {
       }
       return add_hook(edits, HookName::kCreateSymlinks, std::move(arguments));
     }
-    if (settings_.features.disabled_hooks.contains(HookName::kCreateSymlinks)) return;
+    if (features_.disabled_hooks.contains(HookName::kCreateSymlinks)) return;
     for (const Link& link : links)
       if (!link.real.empty()) edits.mounts.push_back(mount_of(link.real, link.path, kFileOptions));
   }
 
   // Does nothing if the hook is disabled or its program is missing.
   void add_hook(Edits& edits, HookName name, std::vector<std::string> arguments = {}) const {
-    if (program_missing_ || settings_.features.disabled_hooks.contains(name)) return;
+    if (program_is_missing() || features_.disabled_hooks.contains(name)) return;
     Hook hook;
     hook.name = "createContainer";
-    hook.path = settings_.flags.plugin.nvidia_ctk_path;
+    hook.path = config_.flags.plugin.nvidia_ctk_path;
     hook.args = {base_of(hook.path)};
     if (hook.args.front() == "nvidia-ctk") hook.args.emplace_back("hook");
     hook.args.emplace_back(to_string(name));
@@ -121,56 +165,8 @@ class EditWriter {
     add_hook(edits, HookName::kUpdateLdcache, std::move(arguments));
   }
 
- private:
   Mount mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const {
-    return {below(settings_.flags.nvidia_driver_root, real), path, std::move(options)};
-  }
-
-  const Settings& settings_;
-  bool program_missing_;
-};
-
-const Found* find(const std::vector<Found>& all, const std::string& path) {
-  const auto found = std::ranges::find(all, path, &Found::path);
-  return found == all.end() ? nullptr : &*found;
-}
-
-class Maker {
- public:
-  Maker(const Inventory& inventory, const Settings& settings, const DriverFiles& files)
-      : inventory_(inventory), settings_(settings), files_(files), writer_(settings, files.hook_program) {}
-
-  MadeSpecs make() {
-    switch (inventory_.platform) {
-      case Platform::kNvml:
-        make_gpus();
-        break;
-      case Platform::kWsl:
-        make_wsl();
-        break;
-      case Platform::kTegra:
-        make_tegra();
-        break;
-    }
-    make_imex_channels();
-    const config::Flags& flags = settings_.flags;
-    if (flags.gdrcopy_enabled) make_extra("gdrcopy", files_.gdrcopy, {}, "/dev/gdrdrv");
-    if (flags.gds_enabled) make_extra("gds", files_.gds, files_.gds_files, "/dev/nvidia-fs*");
-    if (flags.mofed_enabled) make_extra("mofed", files_.mofed, {}, "/dev/infiniband/uverbs* or rdma_cm");
-    std::ranges::sort(made_.specs, {}, &Spec::cls);
-    return std::move(made_);
-  }
-
- private:
-  bool by_index() const { return settings_.flags.plugin.device_id_strategy == config::IdStrategy::kIndex; }
-
-  void note(std::string text) { made_.notes.push_back(std::move(text)); }
-
-  void keep(const std::string& cls, std::vector<Device> devices, Edits common) {
-    if (devices.empty()) return;
-    Spec spec{"", kVendor, cls, std::move(devices), std::move(common)};
-    spec.version = minimum_version(spec);
-    made_.specs.push_back(std::move(spec));
+    return {below(config_.flags.nvidia_driver_root, real), path, std::move(options)};
   }
 
   // ---- GPUs and MIG devices
@@ -201,36 +197,35 @@ class Maker {
   void add_drm(Edits& edits, const Gpu& gpu) const {
     const auto found = files_.drm.find(gpu.uuid);
     if (found == files_.drm.end()) return;
-    writer_.add_nodes(edits, found->second.nodes);
+    add_nodes(edits, found->second.nodes);
     // Only by hook: a mount cannot replace a link to a device node.
-    if (files_.hook_program != DriverFiles::HookProgram::kNotThere)
-      writer_.add_links(edits, found->second.by_path_links);
+    if (!program_is_missing()) add_links(edits, found->second.by_path_links);
   }
 
   Device whole_gpu(const Gpu& gpu, const Found& node) const {
     Device device{by_index() ? std::to_string(gpu.index) : gpu.uuid, {}};
-    writer_.add_node(device.edits, node);
+    add_node(device.edits, node);
     add_drm(device.edits, gpu);
     return device;
   }
 
   void add_mig(std::vector<Device>& devices, const Gpu& gpu, const MigDevice& mig, const Found& node) {
     Device device{by_index() ? std::to_string(gpu.index) + ":" + std::to_string(mig.slot) : mig.uuid, {}};
-    writer_.add_node(device.edits, node);
+    add_node(device.edits, node);
     for (const auto& cap : {mig.gi_cap, mig.ci_cap}) {
       const std::string path = "/dev/nvidia-caps/nvidia-cap" + (cap ? std::to_string(*cap) : "<unknown>");
       const Found* found = cap ? find(files_.gpu_nodes, path) : nullptr;
       if (found == nullptr)
         return note("MIG device " + mig.uuid + " is in no CDI spec: " + path + ", which opens it, is not on the node");
-      writer_.add_node(device.edits, *found);
+      add_node(device.edits, *found);
     }
     if (mig.profile.find("+gfx") != std::string::npos) add_drm(device.edits, gpu);
     devices.push_back(std::move(device));
   }
 
   void note_missing_hook_program() {
-    if (files_.hook_program != DriverFiles::HookProgram::kNotThere) return;
-    note("the hook program " + settings_.flags.plugin.nvidia_ctk_path +
+    if (!program_is_missing()) return;
+    note("the hook program " + config_.flags.plugin.nvidia_ctk_path +
          " is not on the node: specs are without hooks, and links to libraries are mounts, which is enough where the "
          "container's loader looks into " +
          files_.library_dir + "; install NVIDIA's container toolkit or set nvidiaCTKPath");
@@ -259,23 +254,26 @@ class Maker {
     Edits edits;
     edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
     if (!files_.library_dir.empty()) edits.env.push_back("NVIDIA_CTK_LIBCUDA_DIR=" + files_.library_dir);
-    writer_.add_nodes(edits, files_.control_nodes);
+    add_nodes(edits, files_.control_nodes);
     std::vector<Found> libraries = files_.libraries;
-    if (settings_.features.explicit_driver_libraries)
+    if (features_.explicit_driver_libraries)
       libraries.insert(libraries.end(), files_.explicit_libraries.begin(), files_.explicit_libraries.end());
-    writer_.add_files(edits, libraries);
-    writer_.add_files(edits, files_.files);
-    writer_.add_files(edits, files_.binaries);
-    if (!settings_.features.no_ipc_sockets) {
-      writer_.add_files(edits, files_.sockets, kSocketOptions);
-      if (!settings_.mps) writer_.add_files(edits, files_.mps_pipe, kSocketOptions);
+    add_files(edits, libraries);
+    add_files(edits, files_.files);
+    add_files(edits, files_.binaries);
+    if (!features_.no_ipc_sockets) {
+      add_files(edits, files_.sockets, kSocketOptions);
+      // Where Tranche shares GPUs by MPS, tenants get endpoints, not the host's own MPS directory.
+      const bool mps =
+          config_.sharing.strategy == config::SharingStrategy::kMps || config_.dra.devices != config::DraDevices::kNone;
+      if (!mps) add_files(edits, files_.mps_pipe, kSocketOptions);
     }
-    writer_.add_links(edits, with_usual_links(files_.library_links));
+    add_links(edits, with_usual_links(files_.links));
     if (!inventory_.driver_version.empty())
-      writer_.add_hook(edits, HookName::kEnableCudaCompat, {"--host-driver-version=" + inventory_.driver_version});
-    writer_.add_ldcache_hook(edits, libraries);
-    writer_.add_hook(edits, HookName::kDisableDeviceNodeModification);
-    writer_.add_hook(edits, HookName::kUpdateApplicationProfile);
+      add_hook(edits, HookName::kEnableCudaCompat, {"--host-driver-version=" + inventory_.driver_version});
+    add_ldcache_hook(edits, libraries);
+    add_hook(edits, HookName::kDisableDeviceNodeModification);
+    add_hook(edits, HookName::kUpdateApplicationProfile);
     return edits;
   }
 
@@ -285,26 +283,26 @@ class Maker {
     const Found* node = find(files_.gpu_nodes, "/dev/dxg");
     if (node == nullptr) return note("the WSL system is in no CDI spec: /dev/dxg is not there");
     Device device{kWslName, {}};
-    writer_.add_node(device.edits, *node);
+    add_node(device.edits, *node);
     Edits common;
     common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
-    writer_.add_files(common, files_.libraries);
-    writer_.add_files(common, files_.binaries);
-    writer_.add_links(common, files_.file_links);
-    writer_.add_ldcache_hook(common, files_.libraries);
+    add_files(common, files_.libraries);
+    add_files(common, files_.binaries);
+    add_links(common, files_.links);
+    add_ldcache_hook(common, files_.libraries);
     keep("gpu", {std::move(device)}, std::move(common));
   }
 
   void make_tegra() {
     Device device{by_index() ? "0" : kTegraName, {}};
-    writer_.add_nodes(device.edits, files_.gpu_nodes);
-    writer_.add_files(device.edits, files_.directories);
-    writer_.add_files(device.edits, files_.libraries);
-    writer_.add_files(device.edits, files_.files);
-    writer_.add_links(device.edits, with_usual_links(files_.file_links));
+    add_nodes(device.edits, files_.gpu_nodes);
+    add_files(device.edits, files_.directories);
+    add_files(device.edits, files_.libraries);
+    add_files(device.edits, files_.files);
+    add_links(device.edits, with_usual_links(files_.links));
     if (device.edits.empty())
       return note("the Tegra system is in no CDI spec: its CSV files name nothing that is on the node");
-    writer_.add_ldcache_hook(device.edits, files_.libraries);
+    add_ldcache_hook(device.edits, files_.libraries);
     Edits common;
     common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
     keep("gpu", {std::move(device)}, std::move(common));
@@ -314,14 +312,14 @@ class Maker {
 
   void make_imex_channels() {
     std::vector<Device> devices;
-    for (const int channel : settings_.imex_channels) {
+    for (const int channel : config_.imex.channel_ids) {
       const auto found = files_.imex_channels.find(channel);
       if (found == files_.imex_channels.end()) {
         note("IMEX channel " + std::to_string(channel) + " is in no CDI spec: its device node is not on the node");
         continue;
       }
       Device device{std::to_string(channel), {}};
-      writer_.add_node(device.edits, found->second);
+      add_node(device.edits, found->second);
       devices.push_back(std::move(device));
     }
     keep("imex-channel", std::move(devices), {});
@@ -331,22 +329,23 @@ class Maker {
                   const std::string& looked_for) {
     if (nodes.empty()) return note("there is no CDI spec for " + cls + ": " + looked_for + " is not on the node");
     Device device{"all", {}};
-    writer_.add_nodes(device.edits, nodes);
-    writer_.add_files(device.edits, mounts);
+    add_nodes(device.edits, nodes);
+    add_files(device.edits, mounts);
     keep(cls, {std::move(device)}, {});
   }
 
   const Inventory& inventory_;
-  const Settings& settings_;
+  const config::Config& config_;
+  const Features& features_;
   const DriverFiles& files_;
-  EditWriter writer_;
   MadeSpecs made_;
 };
 
 }  // namespace
 
-MadeSpecs make_specs(const Inventory& inventory, const Settings& settings, const DriverFiles& files) {
-  return Maker(inventory, settings, files).make();
+MadeSpecs make_specs(const Inventory& inventory, const config::Config& config, const Features& features,
+                     const DriverFiles& files) {
+  return Maker(inventory, config, features, files).make();
 }
 
 }  // namespace tranche::cdi

@@ -1,10 +1,11 @@
 #pragma once
 // Inventory, configuration and driver files → the CDI specs of this node, one per class. Does not decide who gets which
 // device (allocate) and does not access files (cdi/live). Deterministic: equal inputs, equal bytes. Pure.
+#include <map>
 #include <string>
 #include <vector>
 
-#include "cdi/driver_files.h"
+#include "base/problem.h"
 #include "cdi/feature_flags.h"
 #include "cdi/spec.h"
 #include "config/model.h"
@@ -12,14 +13,58 @@
 
 namespace tranche::cdi {
 
-struct Settings {
-  config::Flags flags;             // id strategy, roots, hook program, gdrcopy, gds, mofed
-  std::vector<int> imex_channels;  // the requested ones
-  bool mps = false;  // Tranche shares GPUs by MPS: tenants get endpoints, not the host's own MPS directory
+// The files of the node for containers that use its GPUs, as found by cdi/live: device nodes, driver libraries,
+// programs, sockets. Every path is relative to the root that it was found in and absolute there
+// ("/usr/lib64/libcuda.so.580.1"); the configuration determines where that root is on the host. All lists are sorted
+// and without duplicates.
+
+// A file, directory, socket or device node. `real` is its path with every link resolved inside the root; a runtime on
+// the host can open it, whatever absolute links the driver root has.
+struct Found {
+  std::string path;
+  std::string real;
+  friend auto operator<=>(const Found&, const Found&) = default;
+};
+
+// A symbolic link that a container needs too: `path` points at `target` (relative, or absolute in the root). `real` is
+// the final path.
+struct Link {
+  std::string path;
+  std::string target;
+  std::string real;
+  friend auto operator<=>(const Link&, const Link&) = default;
+};
+
+struct DrmNodes {
+  std::vector<Found> nodes;         // /dev/dri/card1, /dev/dri/renderD129
+  std::vector<Link> by_path_links;  // /dev/dri/by-path/pci-0000:3b:00.0-card → ../card1
+};
+
+struct DriverFiles {
   // The device nodes were found in the driver root's own /dev, so the runtime finds them there too; otherwise they are
   // below nvidiaDevRoot. NVIDIA's rule.
   bool nodes_in_driver_root = false;
-  Features features;
+  std::vector<Problem> problems;  // of a Tegra system's CSV files
+  // Below the device root.
+  std::vector<Found> gpu_nodes;            // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
+  std::vector<Found> control_nodes;        // /dev/nvidiactl, /dev/nvidia-uvm …
+  std::map<std::string, DrmNodes> drm;     // by UUID of the GPU
+  std::map<int, Found> imex_channels;      // by number
+  std::vector<Found> gdrcopy, gds, mofed;  // device nodes
+  // Below the driver root.
+  std::string library_dir;                // of libcuda.so.<version>; "" if not searched (WSL, Tegra)
+  std::vector<Found> libraries;           // <name>.so.<driver version>, and named ones
+  std::vector<Found> explicit_libraries;  // only for the feature enable-explicit-driver-libraries
+  std::vector<Found> files;               // graphics configuration, firmware
+  std::vector<Found> binaries;
+  std::vector<Found> sockets;      // persistenced, fabric manager
+  std::vector<Found> mps_pipe;     // /tmp/nvidia-mps: none or one
+  std::vector<Found> gds_files;    // /run/udev, /etc/cufile.json
+  std::vector<Found> directories;  // Tegra: dir entries of the CSV files
+  // Beside the libraries: libcuda.so.1 → libcuda.so.580.1; Tegra: sym entries of the CSV files; WSL: nvidia-smi.
+  std::vector<Link> links;
+  enum class HookProgram { kThere, kNotThere, kUnknown };
+  HookProgram hook_program = HookProgram::kUnknown;  // unknown: its folder on the host is not visible to this process
 };
 
 struct MadeSpecs {
@@ -27,11 +72,7 @@ struct MadeSpecs {
   std::vector<std::string> notes;  // what was omitted or is missing on the node, and why: one sentence each
 };
 
-MadeSpecs make_specs(const gpu::Inventory& inventory, const Settings& settings, const DriverFiles& files);
-
-// The device names that make_specs gives to a Tegra and a WSL system with uuid names, and to the latter with index
-// names: the plan uses the same names.
-inline constexpr const char* kTegraName = "tegra";
-inline constexpr const char* kWslName = "all";
+MadeSpecs make_specs(const gpu::Inventory& inventory, const config::Config& config, const Features& features,
+                     const DriverFiles& files);
 
 }  // namespace tranche::cdi

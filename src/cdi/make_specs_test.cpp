@@ -34,9 +34,9 @@ class CdiSpecs : public testing::Test {
     files_.control_nodes = {at("/dev/nvidia-uvm"), at("/dev/nvidiactl")};
     files_.library_dir = "/usr/lib64";
     files_.libraries = {at("/usr/lib64/libcuda.so.580.1")};
-    files_.library_links = {{"/usr/lib64/libcuda.so.1", "libcuda.so.580.1", "/usr/lib64/libcuda.so.580.1"}};
+    files_.links = {{"/usr/lib64/libcuda.so.1", "libcuda.so.580.1", "/usr/lib64/libcuda.so.580.1"}};
     files_.hook_program = DriverFiles::HookProgram::kThere;
-    settings_.flags.nvidia_dev_root = "/";
+    config_.flags.nvidia_dev_root = "/";
   }
 
   gpu::MigDevice& add_mig(const std::string& profile) {
@@ -55,7 +55,7 @@ class CdiSpecs : public testing::Test {
   }
 
   MadeSpecs make() {
-    auto made = make_specs(inventory_, settings_, files_);
+    auto made = make_specs(inventory_, config_, features_, files_);
     for (const auto& spec : made.specs) EXPECT_EQ(test::fault_of(spec), "");
     return made;
   }
@@ -97,7 +97,8 @@ class CdiSpecs : public testing::Test {
   }
 
   gpu::Inventory inventory_;
-  Settings settings_;
+  config::Config config_;
+  Features features_;
   DriverFiles files_;
 };
 
@@ -127,7 +128,7 @@ TEST_F(CdiSpecs, GiveAMigDeviceItsParentAndItsTwoCapabilities) {
   EXPECT_THAT(names(spec), ElementsAre("MIG-0", "GPU-1"));
   EXPECT_THAT(nodes(spec.devices[0].edits),
               ElementsAre("/dev/nvidia7", "/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia-caps/nvidia-cap13"));
-  settings_.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
+  config_.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
   EXPECT_THAT(names(gpu_spec()), ElementsAre("0:2", "1"));
 }
 
@@ -162,17 +163,17 @@ TEST_F(CdiSpecs, SayWhichControlNodeIsMissing) {
 TEST_F(CdiSpecs, KeepTheHostsOwnMpsOutWhereTrancheSharesByMps) {
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   EXPECT_EQ(mounts(gpu_spec().edits).back(), "/tmp/nvidia-mps at /tmp/nvidia-mps");
-  settings_.mps = true;
+  config_.sharing.strategy = config::SharingStrategy::kMps;
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("nvidia-mps"))));
 }
 
 TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
-  settings_.features.disabled_hooks = {HookName::kEnableCudaCompat, HookName::kCreateSymlinks};
+  features_.disabled_hooks = {HookName::kEnableCudaCompat, HookName::kCreateSymlinks};
   EXPECT_THAT(hooks(gpu_spec().edits), SizeIs(3));
   EXPECT_THAT(hooks(gpu_spec().edits), Not(Contains(HasSubstr("cuda-compat"))));
   config::PluginRun run;
   run.cdi_disable_hooks = {"all"};
-  settings_.features = read_features(run).features;
+  features_ = read_features(run).features;
   EXPECT_THAT(gpu_spec().edits.hooks, IsEmpty());
   EXPECT_THAT(mounts(gpu_spec().edits), SizeIs(1));
 }
@@ -201,8 +202,8 @@ TEST_F(CdiSpecs, FollowTheFeatureFlags) {
   files_.sockets = {at("/run/nvidia-persistenced/socket")};
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("libEGL"))));
-  settings_.features.explicit_driver_libraries = true;
-  settings_.features.no_ipc_sockets = true;
+  features_.explicit_driver_libraries = true;
+  features_.no_ipc_sockets = true;
   EXPECT_THAT(mounts(gpu_spec().edits), Contains(HasSubstr("libEGL")));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("socket"))));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("nvidia-mps"))));
@@ -218,9 +219,9 @@ class CdiRoots : public CdiSpecs, public testing::WithParamInterface<RootCase> {
 
 TEST_P(CdiRoots, PutHostPathsBelowTheRootsOfTheHost) {
   const RootCase& row = GetParam();
-  settings_.flags.nvidia_driver_root = row.driver_root;
-  settings_.flags.nvidia_dev_root = row.dev_root;
-  settings_.nodes_in_driver_root = row.nodes_in_driver_root;
+  config_.flags.nvidia_driver_root = row.driver_root;
+  config_.flags.nvidia_dev_root = row.dev_root;
+  files_.nodes_in_driver_root = row.nodes_in_driver_root;
   const Spec spec = gpu_spec();
   EXPECT_EQ(spec.edits.mounts[0].host_path, row.library);
   EXPECT_EQ(spec.edits.mounts[0].container_path, "/usr/lib64/libcuda.so.580.1");
@@ -243,7 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& row) { return row.param.name; });
 
 TEST_F(CdiSpecs, UseWhereALinkLeadsInsideTheRootAsHostPath) {
-  settings_.flags.nvidia_driver_root = "/run/driver";
+  config_.flags.nvidia_driver_root = "/run/driver";
   files_.files = {{"/lib/firmware/nvidia/580.1/gsp_ga10x.bin", "/usr/lib/firmware/nvidia/580.1/gsp_ga10x.bin"}};
   EXPECT_THAT(mounts(gpu_spec().edits), Contains("/run/driver/usr/lib/firmware/nvidia/580.1/gsp_ga10x.bin at "
                                                  "/lib/firmware/nvidia/580.1/gsp_ga10x.bin"));
@@ -251,8 +252,8 @@ TEST_F(CdiSpecs, UseWhereALinkLeadsInsideTheRootAsHostPath) {
 
 TEST_F(CdiSpecs, HaveNoClassThatWouldBeEmptyAndSayWhy) {
   files_.gds_files = {at("/run/udev")};  // on every host, and not sufficient
-  settings_.imex_channels = {0};
-  settings_.flags.gdrcopy_enabled = settings_.flags.gds_enabled = settings_.flags.mofed_enabled = true;
+  config_.imex.channel_ids = {0};
+  config_.flags.gdrcopy_enabled = config_.flags.gds_enabled = config_.flags.mofed_enabled = true;
   const auto made = make();
   EXPECT_THAT(classes(made), ElementsAre("gpu"));
   EXPECT_THAT(made.notes,
@@ -266,7 +267,7 @@ TEST_F(CdiSpecs, OfAWslSystemHaveOneDevice) {
   files_.gpu_nodes = {at("/dev/dxg")};
   files_.libraries = {at("/usr/lib/wsl/lib/libcuda.so.1")};
   for (const auto strategy : {config::IdStrategy::kUuid, config::IdStrategy::kIndex}) {
-    settings_.flags.plugin.device_id_strategy = strategy;
+    config_.flags.plugin.device_id_strategy = strategy;
     EXPECT_THAT(names(gpu_spec()), ElementsAre("all"));
   }
   EXPECT_THAT(nodes(gpu_spec().devices[0].edits), ElementsAre("/dev/dxg"));
@@ -280,7 +281,7 @@ TEST_F(CdiSpecs, OfATegraSystemHaveOneDeviceWithAllThatTheCsvFilesName) {
   EXPECT_THAT(make().notes, ElementsAre(HasSubstr("CSV files name nothing")));
   files_.gpu_nodes = {at("/dev/nvhost-ctrl")};
   EXPECT_THAT(names(gpu_spec()), ElementsAre("tegra"));
-  settings_.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
+  config_.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
   EXPECT_THAT(names(gpu_spec()), ElementsAre("0"));
 }
 

@@ -53,7 +53,7 @@ DriverFiles usual_files(const gpu::Inventory& inventory) {
     files.libraries.push_back(at(folder + "/" + name + ".so." + version));
   for (const char* name : {"libcuda", "libnvidia-ml"}) {
     const std::string real = folder + "/" + name + ".so." + version;
-    files.library_links.push_back({folder + "/" + name + ".so.1", std::string(name) + ".so." + version, real});
+    files.links.push_back({folder + "/" + name + ".so.1", std::string(name) + ".so." + version, real});
   }
   files.files = {at("/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin"),
                  at("/usr/share/glvnd/egl_vendor.d/10_nvidia.json")};
@@ -75,7 +75,7 @@ DriverFiles tegra_files() {
   files.directories = {at("/lib/firmware/tegra23x")};
   files.libraries = {at(folder + "/tegra/libcuda.so.1.1"), at(folder + "/tegra/libnvrm_gpu.so")};
   files.files = {at(folder + "/tegra/nvidia_icd.json")};
-  files.file_links = {{"/etc/vulkan/icd.d/nvidia_icd.json", folder + "/tegra/nvidia_icd.json", "/x"}};
+  files.links = {{"/etc/vulkan/icd.d/nvidia_icd.json", folder + "/tegra/nvidia_icd.json", "/x"}};
   return files;
 }
 
@@ -98,30 +98,30 @@ void compare(const std::string& name, const cdi::MadeSpecs& made) {
 // Promise: cdi: Equal inputs give equal files.
 TEST(GoldenCdi, OfTwoH200) {
   const auto inventory = recorded("4xH200");
-  compare("2xH200", cdi::make_specs(inventory, {}, usual_files(inventory)));
+  compare("2xH200", cdi::make_specs(inventory, {}, {}, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfTwoH200ByIndexInADriverContainerWithEveryClass) {
   const auto inventory = recorded("4xH200");
-  cdi::Settings settings;
-  settings.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
-  settings.flags.plugin.nvidia_ctk_path = "/usr/local/nvidia/toolkit/nvidia-cdi-hook";
-  settings.flags.nvidia_driver_root = "/run/nvidia/driver";
-  settings.flags.nvidia_dev_root = "/";
-  settings.flags.gdrcopy_enabled = settings.flags.gds_enabled = settings.flags.mofed_enabled = true;
-  settings.imex_channels = {0};
-  compare("2xH200-index", cdi::make_specs(inventory, settings, usual_files(inventory)));
+  config::Config config;
+  config.flags.plugin.device_id_strategy = config::IdStrategy::kIndex;
+  config.flags.plugin.nvidia_ctk_path = "/usr/local/nvidia/toolkit/nvidia-cdi-hook";
+  config.flags.nvidia_driver_root = "/run/nvidia/driver";
+  config.flags.nvidia_dev_root = "/";
+  config.flags.gdrcopy_enabled = config.flags.gds_enabled = config.flags.mofed_enabled = true;
+  config.imex.channel_ids = {0};
+  compare("2xH200-index", cdi::make_specs(inventory, config, {}, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfTwoA100InMigDevices) {
   const auto inventory = recorded("2xA100-uniform-mig");
-  compare("2xA100-mig", cdi::make_specs(inventory, {}, usual_files(inventory)));
+  compare("2xA100-mig", cdi::make_specs(inventory, {}, {}, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfATegraSystem) {
   gpu::Inventory inventory;
   inventory.platform = gpu::Platform::kTegra;
-  compare("tegra", cdi::make_specs(inventory, {}, tegra_files()));
+  compare("tegra", cdi::make_specs(inventory, {}, {}, tegra_files()));
 }
 
 }  // namespace

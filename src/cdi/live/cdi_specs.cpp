@@ -40,7 +40,6 @@ struct CdiSpecs::Outcome {
   std::set<std::string> classes;
   std::vector<std::string> notes;
   WrittenSpecs files;
-  bool nodes_in_driver_root = false;
 };
 
 CdiSpecs::CdiSpecs(os::Loop& loop, os::Worker& worker, CdiOptions options, std::function<void()> changed)
@@ -68,26 +67,16 @@ void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu:
 
 // Pure except for the two calls into cdi/live; runs on the worker's thread.
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
-  TRY(const auto found, find_driver_files({.driver_root = input.options.driver_root_here,
-                                           .system_root = input.options.system_root,
-                                           .flags = input.config.flags,
-                                           .imex_channels = input.config.imex.channel_ids},
-                                          input.inventory));
-  Settings settings;
-  settings.flags = input.config.flags;
-  settings.imex_channels = input.config.imex.channel_ids;
-  settings.mps = input.config.sharing.strategy == config::SharingStrategy::kMps ||
-                 input.config.dra.devices != config::DraDevices::kNone;
-  settings.nodes_in_driver_root = found.nodes_in_driver_root;
-  settings.features = read_features(input.run).features;  // the configuration reports their errors
-  auto made = make_specs(input.inventory, settings, found.files);
+  const auto& [config, run, inventory, options] = input;
+  TRY(const auto files, find_driver_files(config, options.driver_root_here, options.system_root, inventory));
+  const Features features = read_features(run).features;  // the configuration reports their errors
+  auto made = make_specs(inventory, config, features, files);
 
   Outcome outcome;
-  TRY(outcome.files, write_specs(input.options.cdi_root, made.specs));
+  TRY(outcome.files, write_specs(options.cdi_root, made.specs));
   for (const auto& spec : made.specs) outcome.classes.insert(spec.cls);
-  for (const auto& problem : found.problems) outcome.notes.push_back(to_string(problem));
+  for (const auto& problem : files.problems) outcome.notes.push_back(to_string(problem));
   outcome.notes.insert(outcome.notes.end(), made.notes.begin(), made.notes.end());
-  outcome.nodes_in_driver_root = found.nodes_in_driver_root;
   return outcome;
 }
 

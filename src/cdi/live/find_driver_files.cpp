@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <iterator>
 #include <set>
 
 #include "base/text.h"
@@ -23,7 +25,7 @@ std::vector<Found> find_all(const os::RootView& root, const std::vector<std::str
   for (const std::string& pattern : patterns) {
     for (const std::string& path : root.matching(pattern)) {
       const auto place = root.look(path);
-      if (place && is(*place)) found.push_back({path, place->path});
+      if (place && std::invoke(is, *place)) found.push_back({path, place->path});
     }
   }
   return found;
@@ -34,16 +36,17 @@ void find_first(const os::RootView& root, const auto& folders, const std::string
                 std::vector<Found>& found) {
   for (const auto& folder : folders) {
     const std::string path = std::string(folder) + name;
-    if (const auto place = root.look(path); place && is(*place)) return void(found.push_back({path, place->path}));
+    if (const auto place = root.look(path); place && std::invoke(is, *place))
+      return void(found.push_back({path, place->path}));
   }
 }
 
 std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
-  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_file(); });
+  return find_all(root, patterns, &os::RootView::Place::is_file);
 }
 
 std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
-  return find_all(root, patterns, [](const os::RootView::Place& place) { return place.is_char_device(); });
+  return find_all(root, patterns, &os::RootView::Place::is_char_device);
 }
 
 // After gpu::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
@@ -168,7 +171,7 @@ Status find_libraries(const os::RootView& root, const std::string& driver_versio
   std::set<std::string> reals;
   for (const Found& library : files.libraries) reals.insert(library.real);
   for (const std::string inner : {"", "/vdpau", "/gbm", "/nvidia/xorg"})
-    find_links(root, folder + inner, reals, files.library_links);
+    find_links(root, folder + inner, reals, files.links);
   return {};
 }
 
@@ -180,28 +183,23 @@ void find_graphics_firmware_and_programs(const os::RootView& root, const os::Roo
   for (const std::string& folder : firmware_folders(system))
     patterns.push_back(folder + "/nvidia/" + driver_version + "/gsp*.bin");
   files.files = find_files(root, patterns);
-  const auto is_program = [](const auto& place) { return place.is_program(); };
   for (const std::string program : kPrograms)
-    find_first(root, kProgramFolders, "/" + program, is_program, files.binaries);
+    find_first(root, kProgramFolders, "/" + program, &os::RootView::Place::is_program, files.binaries);
 }
 
 void find_sockets(const os::RootView& root, DriverFiles& files) {
   const auto is_no_folder = [](const auto& place) { return !place.is_directory(); };
   for (const std::string name : {"nvidia-persistenced/socket", "nvidia-fabricmanager/socket"})
     find_first(root, std::array{"/run/", "/var/run/"}, name, is_no_folder, files.sockets);
-  if (const auto place = root.look("/tmp/nvidia-mps"); place && place->is_directory())
-    files.mps_pipe.push_back({"/tmp/nvidia-mps", place->path});
+  files.mps_pipe = find_all(root, {"/tmp/nvidia-mps"}, &os::RootView::Place::is_directory);
 }
 
 void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
   const std::string folder = "/usr/lib/wsl/lib";
   files.gpu_nodes = find_nodes(devices, {"/dev/dxg"});
   files.libraries = find_files(driver, {folder + "/lib*.so*"});
-  const std::string program = folder + "/nvidia-smi";
-  if (const auto place = driver.look(program); place && place->is_file()) {
-    files.binaries.push_back({program, place->path});
-    files.file_links.push_back({"/usr/bin/nvidia-smi", program, place->path});
-  }
+  files.binaries = find_files(driver, {folder + "/nvidia-smi"});
+  for (const auto& [path, real] : files.binaries) files.links.push_back({"/usr/bin/nvidia-smi", path, real});
 }
 
 constexpr const char* kDri = "/dev/dri/";
@@ -211,8 +209,7 @@ DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const
   DrmNodes drm;
   for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {
     if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
-    const auto place = devices.look(kDri + name);
-    if (place && place->is_char_device()) drm.nodes.push_back({kDri + name, place->path});
+    std::ranges::move(find_nodes(devices, {kDri + name}), std::back_inserter(drm.nodes));
   }
   for (const std::string suffix : {"-card", "-render"}) {
     const std::string path = std::string(kDri) + "by-path/pci-" + address + suffix;
@@ -246,7 +243,7 @@ void find_link(const os::RootView& driver, const std::string& path, DriverFiles&
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
   files.files.push_back({place->path, place->path});
-  if (driver.link_text(path)) files.file_links.push_back({path, place->path, place->path});
+  if (driver.link_text(path)) files.links.push_back({path, place->path, place->path});
 }
 
 void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
@@ -264,36 +261,31 @@ void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::Roo
 }
 
 void read_csv(const os::RootView& root, const std::string& path, const os::RootView& driver,
-              const os::RootView& devices, FoundDriverFiles& found) {
+              const os::RootView& devices, DriverFiles& files) {
   const std::string path_here = os::under_root(root.path(), path);
   const auto text = root.read(path);
   if (!text) {
-    found.problems.push_back({Severity::kWarning,
-                              {path_here, 0, 0},
-                              "",
-                              text.error().what,
-                              "install NVIDIA's packages for Tegra if containers miss something"});
+    files.problems.push_back(
+        warning_in(path_here, text.error().what, "install NVIDIA's packages for Tegra if containers miss something"));
     return;
   }
   const auto parsed = parse_csv(*text, path_here);
-  found.problems.insert(found.problems.end(), parsed.problems.begin(), parsed.problems.end());
-  for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, found.files);
+  files.problems.insert(files.problems.end(), parsed.problems.begin(), parsed.problems.end());
+  for (const CsvEntry& entry : parsed.entries) find_entry(entry, driver, devices, files);
 }
 
 void find_tegra(const os::RootView& driver, const os::RootView& system, const os::RootView& devices,
-                FoundDriverFiles& found) {
+                DriverFiles& files) {
   for (const os::RootView* root : {&driver, &system}) {
     const auto folder = root->look(kCsvDirectory);
     if (!folder || !folder->is_directory()) continue;
     for (const std::string_view name : kCsvFiles)
-      read_csv(*root, std::string(kCsvDirectory) + "/" + std::string(name), driver, devices, found);
+      read_csv(*root, std::string(kCsvDirectory) + "/" + std::string(name), driver, devices, files);
     return;
   }
-  found.problems.push_back({Severity::kWarning,
-                            {kCsvDirectory, 0, 0},
-                            "",
-                            "is neither below the driver root nor on the system, so containers get nothing",
-                            "install NVIDIA's packages for Tegra on the node"});
+  files.problems.push_back(warning_in(kCsvDirectory,
+                                      "is neither below the driver root nor on the system, so containers get nothing",
+                                      "install NVIDIA's packages for Tegra on the node"));
 }
 
 // The path of a host file relative to the host's driver root; "" if it is not below that.
@@ -315,19 +307,15 @@ void find_extras(const os::RootView& driver, const os::RootView& devices, const 
                  const std::vector<int>& imex_channels, DriverFiles& files) {
   for (const int channel : imex_channels) {
     const std::string path = imex_channel_path(channel);
-    for (const os::RootView* root : {&devices, &system}) {
-      const auto place = root->look(path);
-      if (!place || !place->is_char_device()) continue;
-      files.imex_channels[channel] = {path, place->path};
-      break;
-    }
+    for (const os::RootView* root : {&devices, &system})
+      for (const Found& node : find_nodes(*root, {path})) files.imex_channels.try_emplace(channel, node);
   }
   files.gdrcopy = find_nodes(devices, {"/dev/gdrdrv"});
   files.gds = find_nodes(devices, {"/dev/nvidia-fs*"});
   files.mofed = find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
-  files.gds_files = find_all(driver, {"/etc/cufile.json"}, [](const auto& place) { return place.is_file(); });
-  for (const Found& udev : find_all(driver, {"/run/udev"}, [](const auto& place) { return place.is_directory(); }))
-    files.gds_files.push_back(udev);
+  files.gds_files = find_files(driver, {"/etc/cufile.json"});
+  std::ranges::move(find_all(driver, {"/run/udev"}, &os::RootView::Place::is_directory),
+                    std::back_inserter(files.gds_files));
 }
 
 template <class Value>
@@ -342,41 +330,41 @@ void sort_all(DriverFiles& files) {
                      &files.gds_files, &files.directories}) {
     sort_once(*list);
   }
-  sort_once(files.library_links);
-  sort_once(files.file_links);
+  sort_once(files.links);
 }
 
 }  // namespace
 
-Result<FoundDriverFiles> find_driver_files(const DriverFilesSettings& settings, const gpu::Inventory& inventory) {
-  auto driver = os::RootView::open(settings.driver_root);
+Result<DriverFiles> find_driver_files(const config::Config& config, const std::string& driver_root,
+                                      const std::string& system_root, const gpu::Inventory& inventory) {
+  auto driver = os::RootView::open(driver_root);
   const bool mounted = driver.has_value() && driver->path() != "/";
   if (!driver) driver = os::RootView::open("/");
   if (!driver) return std::unexpected(within(driver.error(), "cannot look for the driver's files"));
-  TRY(const auto system, os::RootView::open(settings.system_root));
+  TRY(const auto system, os::RootView::open(system_root));
   const auto dev = driver->look("/dev");
 
-  FoundDriverFiles found;
-  found.nodes_in_driver_root = dev && dev->is_directory();
-  const os::RootView& devices = found.nodes_in_driver_root ? *driver : system;
+  DriverFiles files;
+  files.nodes_in_driver_root = dev && dev->is_directory();
+  const os::RootView& devices = files.nodes_in_driver_root ? *driver : system;
   switch (inventory.platform) {
     case gpu::Platform::kNvml:
-      TRY_STATUS(find_libraries(*driver, inventory.driver_version, found.files));
-      find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, found.files);
-      find_sockets(*driver, found.files);
-      find_gpu_nodes(devices, system, inventory, found.files);
+      TRY_STATUS(find_libraries(*driver, inventory.driver_version, files));
+      find_graphics_firmware_and_programs(*driver, system, inventory.driver_version, files);
+      find_sockets(*driver, files);
+      find_gpu_nodes(devices, system, inventory, files);
       break;
     case gpu::Platform::kWsl:
-      find_wsl(*driver, devices, found.files);
+      find_wsl(*driver, devices, files);
       break;
     case gpu::Platform::kTegra:
-      find_tegra(*driver, system, devices, found);
+      find_tegra(*driver, system, devices, files);
       break;
   }
-  find_extras(*driver, devices, system, settings.imex_channels, found.files);
-  found.files.hook_program = look_for_hook_program(*driver, mounted, settings.flags);
-  sort_all(found.files);
-  return found;
+  find_extras(*driver, devices, system, config.imex.channel_ids, files);
+  files.hook_program = look_for_hook_program(*driver, mounted, config.flags);
+  sort_all(files);
+  return files;
 }
 
 }  // namespace tranche::cdi

@@ -18,8 +18,6 @@ Found at(const std::string& path) {
 class DriverFilesTest : public testing::Test {
  protected:
   DriverFilesTest() {
-    settings_.driver_root = tree_.path("/driver");
-    settings_.system_root = tree_.path("/system");
     tree_.directory("/system");
     inventory_.driver_version = "580.1";
     gpu::Gpu gpu;
@@ -28,10 +26,10 @@ class DriverFilesTest : public testing::Test {
     gpu.pci_bus_id = "00000000:3B:00.0";
     inventory_.gpus.push_back(gpu);
   }
-  FoundDriverFiles find() {
-    auto found = find_driver_files(settings_, inventory_);
+  DriverFiles find() {
+    auto found = find_driver_files(config_, driver_root_, system_root_, inventory_);
     EXPECT_TRUE(found) << to_string(found.error());
-    return found.value_or(FoundDriverFiles{});
+    return found.value_or(DriverFiles{});
   }
   static std::vector<std::string> paths(const std::vector<Found>& all) {
     std::vector<std::string> paths;
@@ -44,7 +42,9 @@ class DriverFilesTest : public testing::Test {
   }
 
   os::Tree tree_;
-  DriverFilesSettings settings_;
+  config::Config config_;
+  std::string driver_root_ = tree_.path("/driver");
+  std::string system_root_ = tree_.path("/system");
   gpu::Inventory inventory_;
 };
 
@@ -58,12 +58,12 @@ TEST_F(DriverFilesTest, AreTheLibrariesOfThisDriverVersionAndTheLinksToThem) {
   tree_.link("/driver/usr/lib64/libcuda.so", "libcuda.so.1");
   tree_.link("/driver/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-ml.so.580.1");
   tree_.link("/driver/usr/lib64/libm.so", "libm.so.6");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_EQ(files.library_dir, "/usr/lib64");
   EXPECT_THAT(paths(files.libraries),
               ElementsAre("/usr/lib64/libcuda.so.580.1", "/usr/lib64/libnvidia-egl-gbm.so.1.1.2",
                           "/usr/lib64/libnvidia-ml.so.580.1", "/usr/lib64/vdpau/libvdpau_nvidia.so.580.1"));
-  EXPECT_THAT(files.library_links,
+  EXPECT_THAT(files.links,
               ElementsAre(Link{"/usr/lib64/gbm/nvidia-drm_gbm.so", "../libnvidia-ml.so.580.1",
                                "/usr/lib64/libnvidia-ml.so.580.1"},
                           Link{"/usr/lib64/libcuda.so", "libcuda.so.1", "/usr/lib64/libcuda.so.580.1"},
@@ -74,7 +74,7 @@ TEST_F(DriverFilesTest, AreFoundWhereALinkLeadsInsideTheRoot) {
   make_libraries("/driver/opt/nvidia/current");
   tree_.link("/driver/etc/alternatives/libcuda.so.1", "/opt/nvidia/current/libcuda.so.580.1");
   tree_.link("/driver/usr/lib/x86_64-linux-gnu/libcuda.so.1", "/etc/alternatives/libcuda.so.1");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_EQ(files.library_dir, "/opt/nvidia/current");
   EXPECT_THAT(files.libraries, SizeIs(2));
 }
@@ -82,34 +82,34 @@ TEST_F(DriverFilesTest, AreFoundWhereALinkLeadsInsideTheRoot) {
 TEST_F(DriverFilesTest, AreFoundWhereTheLoaderLooks) {
   make_libraries("/driver/opt/driver/lib64");
   tree_.file("/driver/etc/ld.so.conf.d/nvidia.conf", "# the driver\n  /opt/driver/lib64  # here\nrelative\n");
-  EXPECT_EQ(find().files.library_dir, "/opt/driver/lib64");
+  EXPECT_EQ(find().library_dir, "/opt/driver/lib64");
 }
 
 TEST_F(DriverFilesTest, AreAnErrorWithoutThisDriversLibrary) {
   tree_.file("/driver/usr/lib64/libcuda.so.570.9");
   tree_.link("/driver/usr/lib64/libcuda.so.1", "libcuda.so.570.9");
-  const auto found = find_driver_files(settings_, inventory_);
+  const auto found = find_driver_files(config_, driver_root_, system_root_, inventory_);
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().kind, Kind::kNotFound);
   EXPECT_THAT(to_string(found.error()), HasSubstr("the driver's libcuda.so.580.1 is in none of the usual folders"));
-  EXPECT_EQ(found.error().where, settings_.driver_root);
+  EXPECT_EQ(found.error().where, driver_root_);
 }
 
 TEST_F(DriverFilesTest, AreThoseOfThisProcessWhereTheDriverRootIsNotThere) {
-  settings_.driver_root = tree_.path("/none");
-  const auto found = find_driver_files(settings_, inventory_);
+  driver_root_ = tree_.path("/none");
+  const auto found = find_driver_files(config_, driver_root_, system_root_, inventory_);
   ASSERT_FALSE(found) << "no machine has this driver version";
   EXPECT_EQ(found.error().where, "/");
   inventory_.platform = gpu::Platform::kWsl;  // needs no libcuda
   EXPECT_TRUE(find().nodes_in_driver_root);
-  EXPECT_NE(find().files.hook_program, DriverFiles::HookProgram::kNotThere) << "proves nothing of the host";
+  EXPECT_NE(find().hook_program, DriverFiles::HookProgram::kNotThere) << "proves nothing of the host";
 }
 
 TEST_F(DriverFilesTest, NameGraphicsLibrariesApartBecauseOnlyAFeatureFlagAsksForThem) {
   make_libraries();
   tree_.file("/driver/usr/lib64/libEGL.so.1.1.0");
   tree_.link("/driver/usr/lib64/libEGL.so.1", "libEGL.so.1.1.0");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_THAT(files.explicit_libraries, ElementsAre(at("/usr/lib64/libEGL.so.1.1.0")));
   EXPECT_THAT(paths(files.libraries), testing::Not(testing::Contains(HasSubstr("libEGL"))));
 }
@@ -127,7 +127,7 @@ TEST_F(DriverFilesTest, AreGraphicsConfigurationFirmwareAndPrograms) {
   tree_.file("/driver/usr/bin/nvidia-smi", "x", true);
   tree_.file("/driver/usr/local/bin/nvidia-smi", "x", false);
   tree_.file("/driver/usr/bin/nvidia-cuda-mps-control", "x", true);
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_THAT(files.files, ElementsAre(at("/etc/vulkan/icd.d/nvidia_icd.json"),
                                        Found{"/lib/firmware/nvidia/580.1/gsp_ga10x.bin",
                                              "/usr/lib/firmware/nvidia/580.1/gsp_ga10x.bin"},
@@ -142,7 +142,7 @@ TEST_F(DriverFilesTest, AreTheSocketsOfTheDriversDaemons) {
   tree_.link("/driver/var/run", "/run");
   tree_.file("/driver/run/nvidia-persistenced/socket");
   tree_.directory("/driver/tmp/nvidia-mps");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_THAT(files.sockets, ElementsAre(at("/run/nvidia-persistenced/socket")));
   EXPECT_THAT(files.mps_pipe, ElementsAre(at("/tmp/nvidia-mps")));
 }
@@ -158,9 +158,9 @@ TEST_P(HookProgramTest, IsJudgedOnlyWhereItCanBeSeen) {
   make_libraries();
   tree_.file("/driver/usr/bin/nvidia-ctk", "x", true);
   tree_.file("/driver/usr/bin/no-program", "x", false);
-  settings_.flags.nvidia_driver_root = GetParam().driver_root;
-  settings_.flags.plugin.nvidia_ctk_path = GetParam().program;
-  EXPECT_EQ(find().files.hook_program, GetParam().expected);
+  config_.flags.nvidia_driver_root = GetParam().driver_root;
+  config_.flags.plugin.nvidia_ctk_path = GetParam().program;
+  EXPECT_EQ(find().hook_program, GetParam().expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -193,15 +193,15 @@ TEST_F(DriverNodes, AreThoseOfTheGpusOfTheInventoryAndTheControlNodes) {
   inventory_.gpus[0].mig_devices[0].ci_cap = 13;
   const auto found = find();
   EXPECT_TRUE(found.nodes_in_driver_root);
-  EXPECT_THAT(paths(found.files.gpu_nodes), ElementsAre("/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia3"));
-  EXPECT_THAT(paths(found.files.control_nodes), ElementsAre("/dev/nvidia-uvm", "/dev/nvidiactl"));
+  EXPECT_THAT(paths(found.gpu_nodes), ElementsAre("/dev/nvidia-caps/nvidia-cap12", "/dev/nvidia3"));
+  EXPECT_THAT(paths(found.control_nodes), ElementsAre("/dev/nvidia-uvm", "/dev/nvidiactl"));
 }
 
 TEST_F(DriverNodes, AreThoseOfTheSystemWhereTheDriverRootHasNoDev) {
   nodes("/system", {"nvidia3"});
   const auto found = find();
   EXPECT_FALSE(found.nodes_in_driver_root);
-  EXPECT_THAT(paths(found.files.gpu_nodes), ElementsAre("/dev/nvidia3"));
+  EXPECT_THAT(paths(found.gpu_nodes), ElementsAre("/dev/nvidia3"));
 }
 
 TEST_F(DriverNodes, OfDrmAreFoundByTheGpusAddress) {
@@ -212,7 +212,7 @@ TEST_F(DriverNodes, OfDrmAreFoundByTheGpusAddress) {
   tree_.directory("/system/sys/devices/pci0/0000:3b:00.0/drm/renderD129");
   tree_.directory("/system/sys/devices/pci0/0000:3b:00.0/drm/controlD64");
   tree_.link("/system/sys/bus/pci/devices/0000:3b:00.0", "../../../devices/pci0/0000:3b:00.0");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   ASSERT_TRUE(files.drm.contains("GPU-1"));
   EXPECT_THAT(paths(files.drm.at("GPU-1").nodes), ElementsAre("/dev/dri/card1", "/dev/dri/renderD129"));
   EXPECT_THAT(files.drm.at("GPU-1").by_path_links,
@@ -224,8 +224,8 @@ TEST_F(DriverNodes, OfOtherClassesAreFound) {
                     "infiniband/umad0", "nvidia-caps-imex-channels/channel0"});
   tree_.file("/driver/etc/cufile.json");
   tree_.directory("/driver/run/udev");
-  settings_.imex_channels = {0, 1};
-  const DriverFiles files = find().files;
+  config_.imex.channel_ids = {0, 1};
+  const DriverFiles files = find();
   EXPECT_THAT(paths(files.gdrcopy), ElementsAre("/dev/gdrdrv"));
   EXPECT_THAT(paths(files.gds), ElementsAre("/dev/nvidia-fs0", "/dev/nvidia-fs1"));
   EXPECT_THAT(paths(files.gds_files), ElementsAre("/etc/cufile.json", "/run/udev"));
@@ -240,10 +240,10 @@ TEST_F(DriverNodes, OfAWslSystemAreOneWithTheLibrariesOfWindows) {
   nodes("/driver", {"dxg"});
   tree_.file("/driver/usr/lib/wsl/lib/libcuda.so.1");
   tree_.file("/driver/usr/lib/wsl/lib/nvidia-smi");
-  const DriverFiles files = find().files;
+  const DriverFiles files = find();
   EXPECT_THAT(paths(files.gpu_nodes), ElementsAre("/dev/dxg"));
   EXPECT_THAT(paths(files.libraries), ElementsAre("/usr/lib/wsl/lib/libcuda.so.1"));
-  EXPECT_THAT(files.file_links,
+  EXPECT_THAT(files.links,
               ElementsAre(Link{"/usr/bin/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi", "/usr/lib/wsl/lib/nvidia-smi"}));
 }
 
@@ -273,12 +273,12 @@ TEST_F(TegraFiles, AreWhatTheCsvFilesNameAndIsThere) {
   tree_.directory("/driver/lib/firmware/tegra23x");
   const bool nodes = tree_.node("/driver/dev/nvhost-ctrl");
   const auto found = find();
-  EXPECT_THAT(found.files.gpu_nodes, SizeIs(nodes ? 1 : 0));
-  EXPECT_THAT(found.files.libraries, ElementsAre(at("/usr/lib/tegra/libcuda.so.1.1")));
-  EXPECT_THAT(found.files.directories, ElementsAre(at("/lib/firmware/tegra23x")));
-  EXPECT_THAT(found.files.files, ElementsAre(at("/usr/lib/tegra/nvidia_icd.json")));
-  EXPECT_THAT(found.files.file_links, ElementsAre(Link{"/etc/vulkan/nvidia_icd.json", "/usr/lib/tegra/nvidia_icd.json",
-                                                       "/usr/lib/tegra/nvidia_icd.json"}));
+  EXPECT_THAT(found.gpu_nodes, SizeIs(nodes ? 1 : 0));
+  EXPECT_THAT(found.libraries, ElementsAre(at("/usr/lib/tegra/libcuda.so.1.1")));
+  EXPECT_THAT(found.directories, ElementsAre(at("/lib/firmware/tegra23x")));
+  EXPECT_THAT(found.files, ElementsAre(at("/usr/lib/tegra/nvidia_icd.json")));
+  EXPECT_THAT(found.links, ElementsAre(Link{"/etc/vulkan/nvidia_icd.json", "/usr/lib/tegra/nvidia_icd.json",
+                                            "/usr/lib/tegra/nvidia_icd.json"}));
   ASSERT_THAT(found.problems, SizeIs(1));
   EXPECT_THAT(to_string(found.problems[0]), HasSubstr("l4t.csv:3:1: warning"));
 }
@@ -295,7 +295,7 @@ TEST_F(TegraFiles, WithoutCsvFilesAreProblemsThatNameThem) {
     EXPECT_EQ(problems[1].place.source, folder + "/drivers.csv");
     EXPECT_EQ(problems[2].place.source, folder + "/l4t.csv");
   }
-  EXPECT_THAT(find().files.libraries, testing::IsEmpty());
+  EXPECT_THAT(find().libraries, testing::IsEmpty());
 }
 
 }  // namespace
