@@ -99,11 +99,9 @@ Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRul
                                   : last_label->empty()
                                       ? "there was none when it was known last"
                                       : "it was " + in_quotes(*last_label) + " when it was known last";
-    decision.problems.push_back({Severity::kWarning,
-                                 {"label " + label.key},
-                                 "",
-                                 fmt::format("is not known ({}); until it is: {}", *label.why, meanwhile),
-                                 "give this node's name and the right to read it (deploy/rbac/config.yaml)"});
+    decision.problems.push_back(warning_in("label " + label.key,
+                                           fmt::format("is not known ({}); until it is: {}", *label.why, meanwhile),
+                                           "give this node's name and the right to read it (deploy/rbac/config.yaml)"));
   }
   auto chosen = choose(set, seen, rules);
   if (!chosen && !seen.value.empty() && !something_in_force) {

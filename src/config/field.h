@@ -3,6 +3,7 @@
 // and shown to people. config/keys.cpp connects the rows of its table with the members of a Config by these. Pure.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "config/document/fields.h"
 #include "config/keys.h"
 #include "config/model.h"
-#include "config/parse/sections.h"
 
 namespace tranche::config {
 
@@ -20,17 +20,32 @@ using Texts = std::vector<std::string>;
 void read_into(const Value& value, const Key& key, std::string& into);
 void read_into(const Value& value, const Key& key, std::uint32_t& into);
 void read_into(const Value& value, const Key& key, Duration& into);
-void read_into(const Value& value, const Key& key, std::vector<int>& into);
-void read_into(const Value& value, const Key& key, std::vector<ListStrategy>& into);
+void read_into(const Value& value, std::vector<int>& into);
+void read_into(const Value& value, std::vector<ListStrategy>& into);
+void read_into(const Value& list, std::vector<DeviceRef>& into);  // patterns of GPUs
+void read_into(const Value& devices, Dra& into);                  // dra.devices: none, all, or a list of them
+void read_into(const Value& value, ThreadsPolicy& into);          // equal, open, tenant, {factor: 2}, {sms: 16}
+void read_into(const Value& value, MemoryPolicy& into);           // equal, open, tenant, {factor: 2}, 4Gi
+void read_into(const Value& value, Reserve& into);                // none, auto, 600Mi
+template <Enumeration Enum>
+void read_into(const Value& value, std::optional<Enum>& into) {
+  if (!value.note_given()) return;
+  if (const auto word = value.word<Enum>()) into = word;
+}
 template <class T>
 void read_into(const Value& value, const Key&, T& into) {
   if constexpr (Enumeration<T>)
     value.read_word(into);
   else if constexpr (requires { value.read(into); })
     value.read(into);
-  else if constexpr (requires { read_value(value, into); })
-    read_value(value, into);
+  else if constexpr (requires { read_into(value, into); })
+    read_into(value, into);
 }
+// Absent, with a Problem, if it is not valid: a size, and a resource's full name.
+std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy);
+std::optional<std::string> read_resource_name(const Value& value);
+// "0", "0:1", a UUID, or the number of an index; absent for anything else, without a report.
+std::optional<DeviceRef> device_reference(const Value& item);
 
 std::string wrong_word(std::span<const std::string_view> words, const std::string& text);
 // Returns what is wrong with the values, "" = nothing.
@@ -53,13 +68,12 @@ nlohmann::ordered_json json_value(Duration value);
 nlohmann::ordered_json json_value(std::uint32_t value);
 nlohmann::ordered_json json_value(const std::vector<ListStrategy>& value);
 nlohmann::ordered_json json_value(const std::vector<DeviceRef>& value);
-nlohmann::ordered_json json_value(const Dra& value);  // its devices
-nlohmann::ordered_json json_value(const ThreadsPolicy& policy);
-nlohmann::ordered_json json_value(const MemoryPolicy& policy);
+nlohmann::ordered_json json_value(const Dra& value);           // its devices
+nlohmann::ordered_json json_of_words(std::string_view words);  // "factor 1.5" → {"factor": 1.5}
 template <class T>
 nlohmann::ordered_json json_value(const T& value) {
   if constexpr (requires { to_string(value); })
-    return to_string(value);
+    return json_of_words(to_string(value));
   else
     return value;
 }
@@ -83,6 +97,12 @@ constexpr KeyType type_of() {
   if constexpr (std::is_same_v<T, Texts>) return KeyType::kTexts;
   return KeyType::kText;
 }
+
+// The part of parse() for `sharing`, and for a fork's `individualGPU`, which makes entries of sharing.mps.
+void parse_sharing(const Value& section, const Value& individual, Sharing& sharing);
+
+// Whether it is a setting with one value, of a section that this configuration uses.
+bool is_in_effect(const Key& key, const Config& config);
 
 // Reads every setting below a mapping that has one value, by its row in config/keys.h, and those of the sections in it.
 void read_settings(const Fields& fields, Target& target);

@@ -11,6 +11,12 @@ bool is_lower_alphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), to_lower);
+  return lower;
+}
+
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(
       text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); });
@@ -118,33 +124,24 @@ std::optional<std::string> pci_address(std::string_view text) {
   if (domain.empty() || domain.size() > kDomain || bus.size() != 2 || rest.size() != 4 || rest[2] != '.')
     return std::nullopt;
   if (!is_hex(domain) || !is_hex(bus) || !is_hex(rest.substr(0, 2)) || !is_hex(rest.substr(3))) return std::nullopt;
-  std::string full = std::string(kDomain - domain.size(), '0') + domain + ":" + std::string(bus) + ":";
-  full += rest;
-  for (char& c : full) c = to_lower(c);
-  return full;
+  return in_lower_case(std::string(kDomain - domain.size(), '0') + domain + ":" + std::string(bus) + ":" +
+                       std::string(rest));
 }
 
-// Greedy with one backtracking point: the last * matches one more character each time the rest does not match.
+// The texts between stars follow one another; each is searched from the end of the one before it.
 bool matches(std::string_view text, std::string_view pattern) {
-  std::size_t t = 0;
-  std::size_t p = 0;
-  std::size_t star = std::string_view::npos;
-  std::size_t after = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      after = t;
-    } else if (p < pattern.size() && to_lower(pattern[p]) == to_lower(text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++after;
-    } else {
-      return false;
-    }
+  const std::string all = in_lower_case(text), wanted = in_lower_case(pattern);
+  const auto pieces = split(wanted, '*');
+  if (pieces.size() == 1) return all == wanted;
+  std::string_view rest = all;
+  if (!rest.starts_with(pieces.front())) return false;
+  rest.remove_prefix(pieces.front().size());
+  for (std::size_t i = 1; i + 1 < pieces.size(); ++i) {
+    const auto at = rest.find(pieces[i]);
+    if (at == std::string_view::npos) return false;
+    rest.remove_prefix(at + pieces[i].size());
   }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+  return rest.ends_with(pieces.back());
 }
 
 bool is_device_reference(std::string_view text) {

@@ -28,18 +28,6 @@ Json problem_json(const Problem& problem) {
           {"remedy", problem.remedy}};
 }
 
-// Writes the settings of one value whose paths begin with `start`.
-void put_settings(const Target& target, std::string_view start, Json& into) {
-  for (const Key& key : keys()) {
-    if (key.json == nullptr || !key.path.starts_with(start)) continue;
-    Json value = key.json(target);
-    if (value.is_null()) continue;
-    Json* at = &into;
-    for (const std::string_view piece : split(key.path, '.')) at = &(*at)[std::string(piece)];
-    *at = std::move(value);
-  }
-}
-
 // Policies of an entry are written if they differ from the section's; a split if it differs from the names' default.
 void add_policies(const Sharing& sharing, const SharedResource& resource, Json& entry) {
   if (resource.guard_memory) entry["guard"]["memory"] = to_string(*resource.guard_memory);
@@ -84,13 +72,14 @@ Json render(const Sharing& sharing) {
 
 Json render(const Config& config) {
   const Target target{config, {}};
-  Json json{{"version", config.version}};
-  put_settings(target, "flags.", json);
-  json["sharing"] = render(config.sharing);
-  if (config.sharing.strategy == SharingStrategy::kMps) put_settings(target, "sharing.mps.", json);
-  put_settings(target, "devices.", json);
-  if (config.dra != Dra{}) put_settings(target, "dra.", json);
-  put_settings(target, "imex.", json);
+  Json json{{"version", config.version}, {"flags", Json::object()}, {"sharing", render(config.sharing)}};
+  for (const Key& key : keys()) {
+    Json value = is_in_effect(key, config) ? key.json(target) : Json();
+    if (value.is_null()) continue;
+    Json* at = &json;
+    for (const std::string_view piece : split(key.path, '.')) at = &(*at)[std::string(piece)];
+    *at = std::move(value);
+  }
   return json;
 }
 

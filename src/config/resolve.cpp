@@ -192,8 +192,7 @@ class Resolution {
     const Config& config = target_.config;
     for (const auto& table : {keys(), keyless_settings()})
       for (const Key& key : table) {
-        if (key.json == nullptr || (key.path.starts_with("dra.") && config.dra == Dra{})) continue;
-        if (key.path.starts_with("sharing.") && config.sharing.strategy != SharingStrategy::kMps) continue;
+        if (!is_in_effect(key, config)) continue;
         if (!key.path.contains('.') && program_ != Program::kDevicePlugin) continue;
         const auto value = key.json(target_);
         if (key.type != KeyType::kGpus || !value.is_null()) add_row(key.path, shown(value));

@@ -10,22 +10,12 @@
 #include <optional>
 #include <utility>
 
+#include "base/quantity.h"
 #include "base/text.h"
 
 namespace tranche::config {
 namespace {
 
-struct Unit {
-  std::string_view name;
-  std::uint64_t bytes;
-};
-constexpr std::array<Unit, 6> kSizeUnits{{{"Mi", std::uint64_t{1} << 20},
-                                          {"Gi", std::uint64_t{1} << 30},
-                                          {"Ti", std::uint64_t{1} << 40},
-                                          {"M", 1'000'000},
-                                          {"G", 1'000'000'000},
-                                          {"T", 1'000'000'000'000}}};
-constexpr std::uint64_t kMostWhole = 2'000'000'000;           // keeps every product below within 64 bits
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;  // 1024 TiB
 
 // Removes a sign; true: it is a minus.
@@ -33,21 +23,6 @@ bool take_sign(std::string_view& text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   return negative;
-}
-
-// "1.5" → 1500, in thousandths.
-std::optional<std::uint64_t> thousandths(std::string_view text) {
-  const auto dot = text.find('.');
-  const auto whole = parse_unsigned(text.substr(0, dot));
-  if (!whole || *whole > kMostWhole) return std::nullopt;
-  std::uint64_t value = *whole * 1000;
-  if (dot == std::string_view::npos) return value;
-  const std::string_view places = text.substr(dot + 1);
-  if (places.empty() || places.size() > 3) return std::nullopt;
-  const auto rest = parse_unsigned(places);
-  if (!rest) return std::nullopt;
-  value += *rest * (places.size() == 1 ? 100 : places.size() == 2 ? 10 : 1);
-  return value;
 }
 
 constexpr std::array<std::pair<std::string_view, std::uint64_t>, 8> kDurationUnits{{
@@ -64,38 +39,24 @@ constexpr auto kMost = static_cast<std::uint64_t>(std::numeric_limits<std::int64
 
 // Parses "1.5s" at the front of `text` and removes it.
 std::optional<std::uint64_t> take_part(std::string_view& text) {
-  std::uint64_t whole = 0;
-  std::uint64_t fraction = 0;
-  std::uint64_t scale = 1;
-  bool digits = false;
-  while (!text.empty() && is_digit(text.front())) {
-    if (whole > kMost / 10) return std::nullopt;
-    whole = whole * 10 + static_cast<std::uint64_t>(text.front() - '0');
-    text.remove_prefix(1);
-    digits = true;
-  }
-  if (!text.empty() && text.front() == '.') {
-    text.remove_prefix(1);
-    while (!text.empty() && is_digit(text.front())) {
-      if (scale < 1'000'000'000'000ull) {  // further digits are less than a nanosecond of an hour
-        fraction = fraction * 10 + static_cast<std::uint64_t>(text.front() - '0');
-        scale *= 10;
-      }
-      text.remove_prefix(1);
-      digits = true;
-    }
-  }
-  if (!digits) return std::nullopt;
-  std::size_t length = 0;
-  while (length < text.size() && text[length] != '.' && !is_digit(text[length])) ++length;
-  for (const auto& [unit, nanoseconds] : kDurationUnits) {
-    if (text.substr(0, length) != unit) continue;
-    text.remove_prefix(length);
-    if (whole > kMost / nanoseconds) return std::nullopt;
-    const auto part = static_cast<double>(fraction) * (static_cast<double>(nanoseconds) / static_cast<double>(scale));
-    return whole * nanoseconds + static_cast<std::uint64_t>(part);
-  }
-  return std::nullopt;
+  const auto take = [&text](std::size_t size) {
+    const auto taken = text.substr(0, size);
+    text.remove_prefix(taken.size());
+    return taken;
+  };
+  constexpr const char* kDigits = "0123456789";
+  const auto whole = take(text.find_first_not_of(kDigits));
+  const auto point = take(text.starts_with('.') ? 1 : 0);
+  auto places = point.empty() ? point : take(text.find_first_not_of(kDigits));
+  if (whole.empty() && places.empty()) return std::nullopt;
+  places = places.substr(0, 12);  // further digits are less than a nanosecond of an hour
+  const auto amount = whole.empty() ? 0 : parse_unsigned(whole);
+  const auto unit = take(text.find_first_of(".0123456789"));
+  const auto known = std::ranges::find(kDurationUnits, unit, [](const auto& each) { return each.first; });
+  if (!amount || known == kDurationUnits.end() || *amount > kMost / known->second) return std::nullopt;
+  const double fraction = static_cast<double>(parse_unsigned(places).value_or(0));
+  const double each = static_cast<double>(known->second) / std::pow(10, places.size());
+  return *amount * known->second + static_cast<std::uint64_t>(fraction * each);
 }
 
 bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -154,16 +115,15 @@ std::optional<Scalar> parse_number(std::string_view text) {
 }  // namespace
 
 std::optional<Bytes> parse_memory_size(std::string_view text) {
-  for (const Unit& unit : kSizeUnits) {
-    if (!text.ends_with(unit.name)) continue;
-    const auto amount = thousandths(text.substr(0, text.size() - unit.name.size()));
-    if (!amount || *amount > kMostBytes / unit.bytes * 1000) return std::nullopt;
-    // Whole units first, so that the result neither overflows nor loses digits.
-    const std::uint64_t bytes = *amount / 1000 * unit.bytes + *amount % 1000 * unit.bytes / 1000;
-    const Bytes size = mib(Bytes{bytes}.in_mib());
-    return size.value == 0 ? std::nullopt : std::optional(size);
-  }
-  return std::nullopt;
+  const std::string_view number = text.substr(0, text.find_first_not_of("0123456789."));
+  const std::size_t whole = std::min(number.find('.'), number.size());
+  const std::size_t fraction = number.size() - whole;  // with the point
+  if (whole == 0 || fraction == 1 || fraction > 4) return std::nullopt;
+  if (!is_one_of(text.substr(number.size()), {"Mi", "Gi", "Ti", "M", "G", "T"})) return std::nullopt;
+  const auto quantity = read_quantity(text);
+  if (!quantity || !quantity->value || *quantity->value > kMostBytes) return std::nullopt;
+  const Bytes size = mib(Bytes{*quantity->value}.in_mib());
+  return size.value == 0 ? std::nullopt : std::optional(size);
 }
 
 std::string render_memory_size(Bytes size) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "config/field.h"
-#include "config/parse/sections.h"
 
 namespace tranche::config {
 namespace {
@@ -73,13 +72,6 @@ std::string section_that_shares(const Node& root) {
   return section;
 }
 
-void parse_shared(const Value& sharing, const Individual& individual, Sharing& into) {
-  if (sharing.null())
-    return sharing.error("has nothing below it, so that every GPU stays whole",
-                         "indent what belongs to it, or write sharing: {} if whole GPUs are meant");
-  if (is_mapping(sharing)) parse_sharing(sharing, individual, into);
-}
-
 void report_second(const Node& second, Findings& findings) {
   const Value value(&second, "", {findings.source, second.line, second.column}, findings);
   const char* what = "begins a second document of the file, and only the first one is read";
@@ -96,13 +88,7 @@ void parse_root(const Value& root, const Node* second, Target& target) {
   parse_version(f["version"], config.version);
   parse_flags(f["flags"], target);
   parse_resources(f["resources"]);
-  const Individual individual = parse_individual(f["individualGPU"]);
-  parse_shared(f["sharing"], individual, config.sharing);
-  if (individual.enabled && config.sharing.strategy == SharingStrategy::kNone)
-    f["individualGPU"].error("has no effect without sharing.mps, so that every GPU stays whole",
-                             "write sharing: {mps: {}}, or remove it");
-  else if (individual.enabled && config.sharing.strategy != SharingStrategy::kMps)
-    f["individualGPU"].ignored("has no effect without sharing.mps", "write sharing: {mps: {}}, or remove it");
+  parse_sharing(f["sharing"], f["individualGPU"], config.sharing);
   read_section(f["devices"], target);
   read_section(f["dra"], target);
   read_section(f["imex"], target);

@@ -6,10 +6,125 @@
 #include "config/field.h"
 #include "config/keys.h"
 #include "config/names.h"
-#include "config/parse/sections.h"
 
 namespace tranche::config {
 namespace {
+
+// A fork's `individualGPU`: a resource per GPU, written beside `sharing`. Its supported settings are converted to
+// entries of this format, and settings without effect (there or here) cause a warning.
+struct IndividualGpu {
+  SharedResource entry;                  // without what it has of sharing.mps
+  std::optional<MemoryPolicy> memory{};  // absent: that of sharing.mps
+};
+struct Individual {
+  bool enabled = false;
+  std::string pattern = "nvidia.com/gpu%d";
+  std::vector<IndividualGpu> gpus;  // those that MPS serves
+};
+
+constexpr std::int64_t kMostMib = 1'000'000'000;
+constexpr const char* kGpu = "nvidia.com/gpu";
+
+// A whole number from 1; absent if it is missing or wrong.
+std::optional<std::int64_t> counted(const Value& value, std::int64_t most, const char* remedy) {
+  return value.given() ? value.integer(1, most, remedy) : std::nullopt;
+}
+
+// The MPS part of a GPU's entry; false if MPS does not serve the GPU.
+bool parse_mps_of_gpu(const Value& section, IndividualGpu& into) {
+  if (!is_mapping(section, "write mps: {enabled: true, replicas: 20}")) return false;
+  const Fields f(section);
+  bool enabled = false;
+  f["enabled"].read(enabled);
+  if (const auto count = counted(f["replicas"], kMostSlots, "write into how many slots the GPU is cut"))
+    into.entry.replicas = static_cast<std::uint32_t>(*count);
+  bool limited = true;
+  f["enableMemoryLimit"].read(limited);
+  if (!limited) into.memory = {.kind = MemoryPolicy::Kind::kOpen};
+  if (const auto size = counted(f["pinnedMemoryLimit"], kMostMib, "write the MiB of one slot, or remove it"))
+    into.memory = MemoryPolicy{MemoryPolicy::Kind::kSize, 100, mib(static_cast<std::uint64_t>(*size))};
+  for (const char* key : {"activeThreadPercentage", "activeThreadLimit"})
+    if (f[key].given())
+      f[key].ignored("is a fork's key without effect there and here",
+                     "remove it; threads of an entry of sharing.mps.resources limits a slot's SMs");
+  return enabled;
+}
+
+// The UUID if given: an index that is not written does not mean index 0.
+std::optional<DeviceRef> gpu_of(const Value& entry, const Fields& f) {
+  const Value uuid = f["uuid"];
+  const Value index = f["index"];
+  const Value& named = uuid.given() && uuid.plain_text() != "" ? uuid : index;
+  if (!named.given()) return entry.refused("names no GPU", "write index: 0, or uuid: GPU-…");
+  auto ref = device_reference(named);
+  if (!ref) named.error("must name a GPU, but is " + describe(named.node()), "write index: 0, or uuid: GPU-…");
+  return ref;
+}
+
+void parse_gpu(const Value& entry, Individual& into) {
+  if (!is_mapping(entry, "write - {index: 0, mps: {enabled: true, replicas: 20}}")) return;
+  const Fields f(entry);
+  const auto gpu = gpu_of(entry, f);
+  IndividualGpu one;
+  one.entry.name = kGpu;
+  one.entry.strategy = SharingStrategy::kMps;
+  one.entry.place = entry.place();
+  const auto name = f["name"].given() ? read_resource_name(f["name"]) : std::nullopt;
+  const bool served = parse_mps_of_gpu(f["mps"], one);
+  if (!gpu) return;
+  one.entry.devices = std::vector<DeviceRef>{*gpu};
+  if (!name || *name == expand(into.pattern, {gpu->text, 0, {}}))
+    one.entry.names = into.pattern;
+  else
+    one.entry.rename = name;
+  if (served) return into.gpus.push_back(std::move(one));
+  entry.warn("is not shared by MPS, so the GPU is advertised whole, as " + std::string(kGpu),
+             "write mps: {enabled: true, replicas: 20}, or remove the entry");
+}
+
+Individual parse_individual(const Value& section) {
+  Individual individual;
+  if (!is_mapping(section, "write enabled: true below it, or remove it")) return individual;
+  const Fields f(section);
+  f["enabled"].read(individual.enabled);
+  if (const Value pattern = f["namePattern"]; pattern.given()) {
+    const auto text = pattern.text();
+    auto full = text ? name_pattern(*text) : Result<std::string>(individual.pattern);
+    if (full && full->find("%d") != std::string::npos)
+      individual.pattern = *std::move(full);
+    else
+      pattern.error(full ? "must hold %d, for the GPU's index" : full.error().what, "write for example gpu%d");
+  }
+  if (const Value list = f["gpuConfigs"]; list.given()) {
+    if (list.node().kind != Node::Kind::kSequence)
+      list.wrong_type("a list", "write - {index: 0, mps: {enabled: true, replicas: 20}}");
+    else
+      for (const Value& item : list.entries()) parse_gpu(item, individual);
+  }
+  return individual;
+}
+
+void apply_individual(const Individual& individual, const Value& fail_requests, std::optional<SplitPolicy> asked_split,
+                      Sharing& sharing) {
+  // That fork counts slots whatever the switch is set to, and its purpose is a container that requests gpu0: 5.
+  if (sharing.fail_requests_greater_than_one && fail_requests.given())
+    fail_requests.warn("has no effect beside individualGPU, where a container asks slots of each GPU",
+                       "remove it, or write names: gpu%d in place of individualGPU");
+  sharing.fail_requests_greater_than_one = false;
+  const SplitPolicy split = asked_split.value_or(SplitPolicy::kSpan);
+  for (SharedResource& entry : sharing.resources) {
+    if (entry.name != kGpu || !entry.names.empty()) continue;
+    entry.names = individual.pattern;
+    entry.rename.reset();
+    entry.split = split;
+  }
+  for (const IndividualGpu& gpu : individual.gpus) {
+    SharedResource& entry = sharing.resources.emplace_back(gpu.entry);
+    entry.threads = sharing.threads;
+    entry.memory = gpu.memory.value_or(sharing.memory);
+    entry.split = split;
+  }
+}
 
 // Settings of a section that apply to each of its entries.
 struct EntryRules {
@@ -148,23 +263,15 @@ void parse_memory_gb(const Fields& f, SharedResource& into) {
   into.memory = {MemoryPolicy::Kind::kSize, 100, gib(static_cast<std::uint64_t>(*count))};
 }
 
-std::optional<GuardMemory> parse_entry_guard(const Value& section) {
-  if (!is_mapping(section, "write guard: {memory: terminate-newest}, or remove it")) return std::nullopt;
-  const Fields f(section);
-  if (!f["memory"].given()) return std::nullopt;
-  GuardMemory memory = Guard{}.memory;
-  f["memory"].read_word(memory);
-  return memory;
-}
-
 void parse_mps_part(const Fields& f, const EntryRules& rules, SharedResource& into) {
-  into.guard_memory = parse_entry_guard(f["guard"]);
-  read_value(f["threads"], into.threads);
-  read_value(f["memory"], into.memory);
+  if (const Value guard = f["guard"]; is_mapping(guard, "write guard: {memory: terminate-newest}, or remove it"))
+    read_into(Fields(guard)["memory"], into.guard_memory);
+  read_into(f["threads"], into.threads);
+  read_into(f["memory"], into.memory);
   parse_memory_gb(f, into);
   parse_names(f, into);
   std::optional<SplitPolicy> split = rules.split;
-  read_split(f["split"], split);
+  read_into(f["split"], split);
   into.split = split.value_or(is_individual(into) ? SplitPolicy::kSpan : SplitPolicy::kReject);
 }
 
@@ -289,7 +396,7 @@ std::optional<Sharing> parse_mps(const Value& section, const Individual& individ
   sharing.per_device = per_device;
   read_enable_memory_limit(f, sharing.memory);
   EntryRules rules{sharing};
-  read_split(f["split"], rules.split);
+  read_into(f["split"], rules.split);
   if (!individual.enabled)
     rules.most_slots =
         (sharing.max_clients != 0 ? sharing.max_clients : kMostClientsOfDrivers) / sharing.processes_per_slot;
@@ -305,26 +412,7 @@ Sharing side_by_side(Sharing mps, Sharing time_slicing) {
   return mps;
 }
 
-}  // namespace
-
-std::optional<std::string> read_resource_name(const Value& value) {
-  const auto text = value.text();
-  if (!text) return std::nullopt;
-  auto name = resource_name(*text);
-  if (name) return *std::move(name);
-  return value.refused(name.error().what, "write for example nvidia.com/gpu");
-}
-
-std::optional<DeviceRef> device_reference(const Value& item) {
-  const Scalar scalar = scalar_of(item.node());
-  if (const auto* text = std::get_if<std::string>(&scalar))
-    return is_device_reference(*text) ? std::optional(DeviceRef{*text}) : std::nullopt;
-  const auto* index = std::get_if<std::int64_t>(&scalar);
-  if (index == nullptr || *index < 0) return std::nullopt;
-  return DeviceRef{std::to_string(*index)};
-}
-
-void parse_sharing(const Value& section, const Individual& individual, Sharing& sharing) {
+void parse_strategies(const Value& section, const Individual& individual, Sharing& sharing) {
   const Fields f(section);
   bool per_device = false;
   f["perDevice"].read(per_device);
@@ -344,6 +432,23 @@ void parse_sharing(const Value& section, const Individual& individual, Sharing& 
                   "write one of them with resources: below it, or sharing: {} if whole GPUs are meant");
   sharing.per_device = per_device;
   if (per_device) refuse_two_owners(sharing.resources, section);
+}
+
+}  // namespace
+
+void parse_sharing(const Value& section, const Value& individual_section, Sharing& sharing) {
+  const Individual individual = parse_individual(individual_section);
+  if (section.null())
+    section.error("has nothing below it, so that every GPU stays whole",
+                  "indent what belongs to it, or write sharing: {} if whole GPUs are meant");
+  else if (is_mapping(section))
+    parse_strategies(section, individual, sharing);
+  if (!individual.enabled || sharing.strategy == SharingStrategy::kMps) return;
+  const char* remedy = "write sharing: {mps: {}}, or remove it";
+  if (sharing.strategy == SharingStrategy::kNone)
+    individual_section.error("has no effect without sharing.mps, so that every GPU stays whole", remedy);
+  else
+    individual_section.ignored("has no effect without sharing.mps", remedy);
 }
 
 }  // namespace tranche::config
