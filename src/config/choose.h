@@ -68,11 +68,11 @@ Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRul
 // server answers, and so that `tranche mps`, which does not use the API server, applies the same one
 // (docs/internals/decisions/0013-configuration-per-node.md). A JSON document. Fuzzed: parse ∘ render is the identity.
 struct ChosenConfig {
-  std::string name;       // "" = the only one, or the empty one
-  std::string chosen_by;  // a value of ChosenBy; "file" = given explicitly; "defaults" = no file at all
-  std::string label;      // the node label's value at that time
-  std::string source;     // for Problems: "ConfigMap gpu/configs[mps-two]", a path; "" = none
-  std::string text;       // the complete text
+  std::string name{};       // "" = the only one, or the empty one
+  std::string chosen_by{};  // a value of ChosenBy; "file" = given explicitly; "defaults" = no file at all
+  std::string label{};      // the node label's value at that time
+  std::string source{};     // for Problems: "ConfigMap gpu/configs[mps-two]", a path; "" = none
+  std::string text{};       // the complete text
   friend bool operator==(const ChosenConfig&, const ChosenConfig&) = default;
 };
 

@@ -1,7 +1,10 @@
 #include "config/live/config_source.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
+#include "base/text.h"
 #include "cdi/feature_flags.h"
 #include "config/parse/parse.h"
 #include "config/report.h"
@@ -77,6 +80,27 @@ Result<ChosenConfig> read_chosen(const std::string& path) {
   return chosen;
 }
 
+constexpr const char* kRole = "deploy/rbac/config.yaml";
+constexpr const char* kNoWayYet = "the way to the API server is being found";
+
+std::optional<std::string> why_unknown(const std::optional<std::string>& off, const kube::WatchObject* watch) {
+  if (off) return off;
+  return watch == nullptr ? kNoWayYet : watch->unknown_because();
+}
+
+constexpr const char* kMounted = "..data";  // kubelet's link to the newest version of a mounted volume
+
+bool is_folder(const os::Dir& dir, const std::string& name) {
+  struct stat about{};
+  return ::fstatat(dir.fd(), name.c_str(), &about, 0) == 0 && S_ISDIR(about.st_mode);
+}
+
+// An open directory stays at the same version when kubelet replaces the link.
+Result<os::Dir> version_of(const std::string& path) {
+  if (auto mounted = os::Dir::open(path + "/" + kMounted)) return mounted;
+  return os::Dir::open(path);
+}
+
 }  // namespace
 
 ConfigView load_config(const GivenFlags& flags, const Environment& environment, UnknownKeys unknown_keys,
@@ -118,33 +142,41 @@ ConfigSource::ConfigSource(GivenFlags flags, Environment environment, UnknownKey
 
 ConfigSource::~ConfigSource() = default;
 
-ConfigView ConfigSource::load(const std::string& text, const std::string& source) const {
-  return view_of(text, source, flags_, environment_, unknown_keys_);
+ConfigView ConfigSource::load(const ChosenConfig& content) const {
+  ConfigView next = view_of(content.text, content.source, flags_, environment_, unknown_keys_);
+  next.name = content.name;
+  if (!content.chosen_by.empty()) next.chosen_by = content.chosen_by;
+  return next;
 }
 
 // One megabyte takes 0.4 s, and a loop that serves must not wait for it.
-void ConfigSource::load_newest(std::string text, const std::string& source, Loaded then) {
-  newest_.reset();
-  if (!worker_) return then(load(text, source));
-  newest_ = std::make_shared<Loaded>(std::move(then));
-  worker_->run([this, text = std::move(text), source, asked = std::weak_ptr(newest_)] {
-    if (asked.expired()) return;
-    loop_->post([asked, view = load(text, source)] {
-      if (const auto newest = asked.lock()) (*newest)(view);
+void ConfigSource::load_newest(ChosenConfig newest, std::vector<Problem> found) {
+  newest_ = std::make_shared<const ChosenConfig>(std::move(newest));
+  if (!worker_) return take(load(*newest_), ChosenConfig(*newest_), found);
+  worker_->run([this, asked = std::weak_ptr(newest_), found = std::move(found)] {
+    auto content = asked.lock();
+    if (!content) return;
+    auto view = load(*content);
+    content.reset();  // so that asked expires with the next one
+    loop_->post([this, asked, found, view = std::move(view)] {
+      if (const auto still = asked.lock()) take(view, *still, found);
     });
   });
 }
 
+void ConfigSource::take(ConfigView next, const ChosenConfig& content, const std::vector<Problem>& found) {
+  next.problems.insert(next.problems.begin(), found.begin(), found.end());
+  if (!next.in_force && !view_.in_force && !waits()) return publish(std::move(next));
+  if (!next.in_force) return refuse(std::move(next.problems));
+  if (!places_.written.empty()) last_label_ = content.label;
+  put(std::move(next), content.text);
+}
+
 void ConfigSource::read_file() {
   const std::string path = config_file_of(kProgram, flags_, environment_);
-  auto text = file_text(path);
-  const auto take = [this](ConfigView next, const std::string& content) {
-    if (next.in_force) return put(std::move(next), content);
-    if (!view_.in_force) return publish(std::move(next));
-    refuse(std::move(next.problems));
-  };
-  if (!text) return take(view_of_unreadable(path, text.error()), "");
-  load_newest(*text, path, [take, content = *text](ConfigView next) { take(std::move(next), content); });
+  const auto text = file_text(path);
+  if (!text) return take(view_of_unreadable(path, text.error()), {}, {});
+  load_newest({.source = path, .text = *text}, {});
 }
 
 void ConfigSource::put(ConfigView next, const std::string& text) {
@@ -157,10 +189,8 @@ void ConfigSource::put(ConfigView next, const std::string& text) {
 void ConfigSource::refuse(std::vector<Problem> problems) {
   newest_.reset();
   if (!view_.in_force && last_) {
-    ConfigView next = load(last_->text, last_->source);
+    ConfigView next = load(*last_);
     if (next.in_force) {
-      next.name = last_->name;
-      next.chosen_by = last_->chosen_by;
       next.problems = std::move(problems);
       next.last_good = true;
       return put(std::move(next), last_->text);
@@ -229,8 +259,7 @@ Status ConfigSource::begin(os::Loop& loop, kube::KubeLink* link) {
     if (link == nullptr) return fail(Kind::kInvalid, "named configurations need the way to the API server");
     read_last();
     if (!places_.dir.empty()) TRY_STATUS(watch_dir(places_.dir, ""));
-    cluster_ = std::make_unique<ClusterConfigs>(
-        loop, *link, ClusterConfigsAsked{places_.node_name, places_.label, places_.config_map}, [this] { decide(); });
+    cluster_ = std::make_unique<ClusterConfigs>(loop, *link, places_, [this] { decide(); });
     patient_ = true;
     patience_timer_ = std::make_unique<os::Timer>(loop);
     patience_timer_->start(places_.patience, [this] {
@@ -259,25 +288,18 @@ void ConfigSource::decide() {
   auto decision =
       config::decide(found, label, {places_.default_name, places_.fallbacks}, last_label_, view_.in_force || last_);
   if (!decision.choice) return refuse(std::move(decision.problems));
-  const std::string& name = decision.choice->name;
-  std::string text, source;
-  if (!name.empty()) {
-    source = found.sources.at(name);
-    const auto& content = found.texts.at(name);
-    if (!content) {
-      decision.problems.push_back(error_in(source, "cannot be read: " + to_string(content.error()),
+  ChosenConfig content{.name = decision.choice->name, .chosen_by = std::string(to_string(decision.choice->by))};
+  if (!content.name.empty()) {
+    content.source = found.sources.at(content.name);
+    const auto& text = found.texts.at(content.name);
+    if (!text) {
+      decision.problems.push_back(error_in(content.source, "cannot be read: " + to_string(text.error()),
                                            "make it readable and at most 1 MiB large, or choose another one"));
       return refuse(std::move(decision.problems));
     }
-    text = *content;
+    content.text = *text;
   }
-  load_newest(text, source, [this, text, decision](ConfigView next) {
-    next.problems.insert(next.problems.begin(), decision.problems.begin(), decision.problems.end());
-    if (!next.in_force) return refuse(std::move(next.problems));
-    next.name = decision.choice->name;
-    next.chosen_by = to_string(decision.choice->by);
-    put(std::move(next), text);
-  });
+  load_newest(std::move(content), std::move(decision.problems));
 }
 
 void ConfigSource::read_last() {
@@ -292,17 +314,11 @@ void ConfigSource::read_last() {
 }
 
 void ConfigSource::read_written() {
-  const auto chosen = read_chosen(places_.written);
+  auto chosen = read_chosen(places_.written);
   if (!chosen)
     return refuse({error_in(places_.written, "cannot be used: " + to_string(chosen.error()),
                             "the node agent writes it: start `tranche node` with the same --run-dir")});
-  load_newest(chosen->text, chosen->source, [this, chosen = *chosen](ConfigView next) {
-    if (!next.in_force) return refuse(std::move(next.problems));
-    next.name = chosen.name;
-    next.chosen_by = chosen.chosen_by;
-    last_label_ = chosen.label;
-    put(std::move(next), chosen.text);
-  });
+  load_newest(*std::move(chosen), {});
 }
 
 void ConfigSource::write_down() {
@@ -338,6 +354,108 @@ void ConfigSource::look_again() {
   if (watched) return;
   lost_ = true;
   log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});
+}
+
+// ---- what the API server has
+
+ClusterConfigs::ClusterConfigs(os::Loop& loop, kube::KubeLink& link, ConfigPlaces places,
+                               std::function<void()> on_change)
+    : loop_(loop), link_(link), places_(std::move(places)), on_change_(std::move(on_change)) {
+  link_.when_settled([this] { start(); });
+}
+
+void ClusterConfigs::start() {
+  auto* client = link_.client();
+  if (client == nullptr) {
+    off_ = link_.closed_because();
+    return on_change_();
+  }
+  if (!places_.node_name.empty()) watch_node(*client);
+  if (!places_.config_map.empty()) watch_map(*client);
+  on_change_();
+}
+
+void ClusterConfigs::watch_node(kube::KubeClient& client) {
+  // Seeds of their own, so that nodes that start together do not send requests at the same time.
+  node_watch_ = std::make_unique<kube::WatchObject>(
+      loop_, client,
+      kube::WatchedObject{"/api/v1/nodes", places_.node_name, kRole, stable_hash(places_.node_name + " label")},
+      [this](const nlohmann::json* node) {
+        // Without its Node object the last label applies.
+        node_is_there_ = node != nullptr;
+        if (on_node_) on_node_(node);
+        if (node == nullptr) return;
+        const auto labels = kube::labels_of(*node);
+        const auto found = labels.find(places_.label);
+        label_ = found == labels.end() ? "" : found->second;
+      },
+      on_change_);
+}
+
+void ClusterConfigs::watch_map(kube::KubeClient& client) {
+  const auto name = kube::parse_object_name(places_.config_map);
+  if (!name) {
+    off_ = name.error().what;
+    return;
+  }
+  map_watch_ = std::make_unique<kube::WatchObject>(
+      loop_, client,
+      kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
+                          stable_hash(places_.node_name + " map")},
+      [this](const nlohmann::json* object) {
+        map_is_there_ = object != nullptr;
+        if (object != nullptr) map_ = configs_of_map(places_.config_map, kube::data_of_config_map(*object));
+      },
+      on_change_);
+}
+
+LabelSeen ClusterConfigs::label() const {
+  LabelSeen seen{places_.label, places_.node_name, {}, label_.value_or("")};
+  if (places_.node_name.empty()) {
+    seen.why = "the name of this node is not known (--node-name, $NODE_NAME)";
+  } else if (!node_is_there_) {
+    seen.why = "the cluster has no node " + places_.node_name;
+  } else if (!label_) {
+    seen.why = why_unknown(off_, node_watch_.get());
+  }
+  return seen;
+}
+
+bool ClusterConfigs::label_pending() const {
+  return !label_ && !off_ && !places_.node_name.empty() && node_is_there_;
+}
+
+NamedConfigs ClusterConfigs::configs() const {
+  if (map_ && map_is_there_) return *map_;
+  NamedConfigs none{.where = "ConfigMap " + places_.config_map};
+  none.why = map_is_there_ ? why_unknown(off_, map_watch_.get()).value_or("it is being read") : "it is not there";
+  none.pending = map_is_there_ && !off_;
+  return none;
+}
+
+NamedConfigs read_config_dir(const std::string& path) {
+  NamedConfigs found{.where = path};
+  const auto dir = version_of(path);
+  const auto names = dir ? dir->list() : std::unexpected(dir.error());
+  if (!names) {
+    found.why = to_string(names.error());
+    return found;
+  }
+  for (const auto& name : *names) {
+    if (name.starts_with("..") || is_folder(*dir, name)) continue;
+    found.texts.emplace(name, dir->read(name));
+    found.sources.emplace(name, path + "/" + name);
+  }
+  return found;
+}
+
+NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data) {
+  NamedConfigs found{.where = "ConfigMap " + name};
+  for (const auto& [key, text] : data) {
+    found.texts.emplace(key, text);
+    found.sources.emplace(key, found.where + "[" + key + "]");
+  }
+  return found;
 }
 
 }  // namespace tranche::config

@@ -8,6 +8,7 @@
 // a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only; after
 // follow() contents are parsed in a thread of its own, and the newest one wins.
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -15,14 +16,73 @@
 #include <vector>
 
 #include "config/choose.h"
-#include "config/live/cluster_configs.h"
 #include "config/resolve.h"
 #include "kube/client/kube_link.h"
+#include "kube/client/list_watch.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/worker/worker.h"
 
 namespace tranche::config {
+
+// The files of `dir` whose names do not begin with "..", the same as in NVIDIA's config manager. From a mounted
+// ConfigMap, all are of the same version, even while kubelet replaces it.
+NamedConfigs read_config_dir(const std::string& dir);
+
+// The keys of a ConfigMap; `name` is "namespace/name".
+NamedConfigs configs_of_map(const std::string& name, const std::map<std::string, std::string>& data);
+
+// Alternatives to --config-file; at most one of them may be given.
+struct ConfigPlaces {
+  std::string dir;         // --config-dir
+  std::string config_map;  // --config-map, "namespace/name"
+  std::string written;     // where another program has recorded the configuration in effect
+  std::string default_name;
+  std::vector<std::string> fallbacks = {"named", "single"};
+  std::string label = kConfigLabel;
+  std::string node_name;
+  std::string write_down;                       // where to record the configuration in effect; "" = do not
+  Duration patience = std::chrono::seconds(5);  // for the label and the ConfigMap, before the first decision
+
+  bool named() const { return !dir.empty() || !config_map.empty(); }
+};
+
+// The configuration of this node as reported by the API server: the value of the node's label and, if the
+// configurations are not mounted, the ConfigMap with them. Each is watched (kube/client/list_watch.h); known values are
+// kept while the server is unreachable.
+class ClusterConfigs {
+ public:
+  // Of `places`: the node's name, its label, and the ConfigMap. on_change: runs after each change, never inside the
+  // constructor.
+  ClusterConfigs(os::Loop& loop, kube::KubeLink& link, ConfigPlaces places, std::function<void()> on_change);
+  ClusterConfigs(const ClusterConfigs&) = delete;
+  ClusterConfigs& operator=(const ClusterConfigs&) = delete;
+
+  // Also passes on the Node object whenever it changes; nullptr = there is none.
+  void hand_on_node(std::function<void(const nlohmann::json* node)> on_node) { on_node_ = std::move(on_node); }
+
+  LabelSeen label() const;
+  bool label_pending() const;  // not known yet, but it may be shortly
+  NamedConfigs configs() const;
+
+ private:
+  void start();
+  void watch_node(kube::KubeClient& client);
+  void watch_map(kube::KubeClient& client);
+
+  os::Loop& loop_;
+  kube::KubeLink& link_;
+  ConfigPlaces places_;
+  std::function<void()> on_change_;
+  std::function<void(const nlohmann::json*)> on_node_;
+  std::optional<std::string> off_;  // why nothing is watched
+  std::optional<std::string> label_;
+  bool node_is_there_ = true;
+  bool map_is_there_ = true;
+  std::optional<NamedConfigs> map_;
+  std::unique_ptr<kube::WatchObject> node_watch_;
+  std::unique_ptr<kube::WatchObject> map_watch_;
+};
 
 // The configuration and `explained` are those in effect; `problems` are of the newest content, even if it was refused.
 struct ConfigView : Resolved {
@@ -43,21 +103,6 @@ ConfigView load_config(const GivenFlags& flags, const Environment& environment, 
 void log_problems(const std::vector<Problem>& problems);
 // One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
 void log_effective(const ConfigView& view);
-
-// Alternatives to --config-file; at most one of them may be given.
-struct ConfigPlaces {
-  std::string dir;         // --config-dir
-  std::string config_map;  // --config-map, "namespace/name"
-  std::string written;     // where another program has recorded the configuration in effect
-  std::string default_name;
-  std::vector<std::string> fallbacks = {"named", "single"};
-  std::string label = kConfigLabel;
-  std::string node_name;
-  std::string write_down;                       // where to record the configuration in effect; "" = do not
-  Duration patience = std::chrono::seconds(5);  // for the label and the ConfigMap, before the first decision
-
-  bool named() const { return !dir.empty() || !config_map.empty(); }
-};
 
 inline constexpr const char* kConfigInForce = "config-in-force.json";  // in the node agent's run directory
 
@@ -88,9 +133,10 @@ class ConfigSource {
 
  private:
   bool waits() const { return places_.named() || !places_.written.empty(); }
-  using Loaded = std::function<void(ConfigView)>;
-  ConfigView load(const std::string& text, const std::string& source) const;
-  void load_newest(std::string text, const std::string& source, Loaded then);
+  ConfigView load(const ChosenConfig& content) const;
+  // Puts it in effect or refuses it once it is parsed; `found`: Problems of the choice, which come before its own.
+  void load_newest(ChosenConfig newest, std::vector<Problem> found);
+  void take(ConfigView next, const ChosenConfig& content, const std::vector<Problem>& found);
   void read_file();
   void read_written();
   void read_last();  // the record of an earlier run
@@ -124,8 +170,8 @@ class ConfigSource {
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<os::DirWatch> watch_;
   std::function<void()> on_change_;
-  std::shared_ptr<Loaded> newest_;      // in the worker; a content read later replaces it
-  std::unique_ptr<os::Worker> worker_;  // last, so that it is joined first; reads the constants above
+  std::shared_ptr<const ChosenConfig> newest_;  // in the worker; a content read later replaces it
+  std::unique_ptr<os::Worker> worker_;          // last, so that it is joined first; reads the constants above
 };
 
 }  // namespace tranche::config

@@ -1,4 +1,4 @@
-#include "config/live/cluster_configs.h"
+#include "config/live/config_source.h"
 
 #include <gmock/gmock.h>
 

@@ -13,7 +13,6 @@
 
 #include "base/text.h"
 #include "config/choose.h"
-#include "config/live/cluster_configs.h"
 #include "config/live/config_source.h"
 #include "containers/attribution.h"
 #include "kube/client/kube_link.h"
@@ -42,8 +41,10 @@ class ConfigManager {
     TRY(const auto watch, os::DirWatch::open(loop_, options_.source_dir, [this](const std::string&) { look_soon(); }));
     worker_ = os::Worker::start();  // with these signals blocked
     link_ = std::make_unique<kube::KubeLink>(loop_, *worker_, options_.kubeconfig, options_.environment);
-    cluster_ = std::make_unique<config::ClusterConfigs>(
-        loop_, *link_, config::ClusterConfigsAsked{options_.node_name, options_.node_label, ""}, [this] { decide(); });
+    config::ConfigPlaces places;
+    places.label = options_.node_label;
+    places.node_name = options_.node_name;
+    cluster_ = std::make_unique<config::ClusterConfigs>(loop_, *link_, places, [this] { decide(); });
     loop_.after(options_.patience, [this] {
       if (std::exchange(patient_, false)) decide();
     });
