@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/text.h"
 #include "plan/shares.h"
@@ -368,35 +369,28 @@ Labels labels_for(const Config& config, const Inventory& inventory, const plan::
   return labels;
 }
 
-std::optional<Speaking> speaking_of(const Inventory& inventory) {
+std::vector<ModelCount> models_of(const Inventory& inventory) {
   const Gpus gpus = labelled_gpus(inventory);
-  if (gpus.empty()) return std::nullopt;
   std::vector<ModelCount> models;
   for (const Gpu* gpu : gpus) {
-    const auto known = std::ranges::find(models, gpu->name, &ModelCount::model);
-    if (known == models.end())
-      models.push_back({gpu->name, 1});
-    else
-      ++known->count;
+    auto known = std::ranges::find(models, gpu->name, &ModelCount::model);
+    if (known == models.end()) known = models.insert(known, {gpu->name, 0});
+    ++known->count;
   }
-  Speaking speaking;
-  for (auto& model : models) {
-    if (model.model == speaker_of(gpus).name)
-      speaking.speaker = std::move(model);
-    else
-      speaking.silent.push_back(std::move(model));
-  }
-  return speaking;
+  if (models.empty()) return models;
+  const auto speaker = std::ranges::find(models, speaker_of(gpus).name, &ModelCount::model);
+  std::rotate(models.begin(), speaker, speaker + 1);
+  return models;
 }
 
 std::vector<std::string> notes_for(const Inventory& inventory) {
-  const auto speaking = speaking_of(inventory);
-  if (!speaking || speaking->silent.empty()) return {};
+  const auto models = models_of(inventory);
+  if (models.size() < 2) return {};
   const auto text = [](const ModelCount& one) { return fmt::format("{} x {}", one.count, one.model); };
   return {
       fmt::format("the labels nvidia.com/gpu.… are about {}; of {} they say nothing, which only "
                   "tranche.io/model.… labels do",
-                  text(speaking->speaker), join(speaking->silent, ", ", text))};
+                  text(models.front()), join(models | std::views::drop(1), ", ", text))};
 }
 
 std::string label_value(std::string_view text) {

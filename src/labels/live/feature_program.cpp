@@ -78,28 +78,207 @@ constexpr Duration kMostRetry = 60s;
 // How often unchanged labels are compared with the API server's: another client may have deleted them.
 constexpr Duration kCompareEvery = 10min;
 
+LabelOutput output_of(const config::Flags& flags) {
+  if (flags.use_node_feature_api) return LabelOutput::kNodeFeature;
+  return flags.gfd.output_file.empty() ? LabelOutput::kStdout : LabelOutput::kFile;
+}
+
+bool needs_a_person(const Error& error) {
+  return error.kind == Kind::kDenied || error.kind == Kind::kNotFound || error.kind == Kind::kInvalid;
+}
+
 class FeatureProgram {
  public:
   FeatureProgram(const FeatureOptions& options, os::Loop& loop)
       : options_(options), retry_(kFirstRetry, kMostRetry, stable_hash(options.target.node_name)), loop_(loop) {}
 
-  Result<int> run();  // the exit status; an Error: it cannot start
+  // The exit status; an Error: it cannot start.
+  Result<int> run() {
+    if (!read_config()) return 2;
+    TRY_STATUS(loop_.on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
+      if (number != SIGHUP) return end(0);
+      log::info("config.reload", {{"because", "SIGHUP"}});
+      loaded_at_ = loop_.wall_now();
+      if (writer_) written_.reset();
+      again_ = driver_.runs();  // or after the current round
+      if (!again_) round();
+    }));
+    TRY_STATUS(open());
+    loop_.post([this] { round(); });
+    loop_.run();
+    driver_.stop();
+    const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != config::kInfinite;
+    if (exit_code_ == 0 && keeps_running && writer_) writer_->clean_up();
+    return exit_code_;
+  }
 
  private:
-  bool read_config();  // false: there is no usable configuration
-  Status open();
-  Status open_cluster();
   bool once() const { return options_.once || options_.remove || config_.config.flags.gfd.oneshot; }
 
-  void round();
-  void take(Result<gpu::Inventory> found);
-  void publish();
-  void write(const Labels& labels);
-  void on_written(const Labels& labels, Result<Written> written);
-  void rest_for(Duration interval);
-  void end(int code);
-  Labels labels() const;
-  void print(const Labels& labels) const;
+  // false: there is no usable configuration
+  bool read_config() {
+    config::ConfigView next = config::load_config(options_.flags, options_.environment, options_.unknown_keys,
+                                                  config::Program::kFeatureDiscovery);
+    if (loaded_at_ && next == config_) return true;
+    for (const auto& problem : next.problems)
+      if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));
+    if (has_error(next.problems)) {
+      config_.problems = next.problems;
+      return loaded_at_.has_value();  // the previous configuration stays
+    }
+    config_ = std::move(next);
+    loaded_at_ = loop_.wall_now();
+    return true;
+  }
+
+  Status open_cluster() {
+    if (options_.target.node_name.empty())
+      return fail(Kind::kInvalid, "the name of this node is not known; give --node-name or $NODE_NAME");
+    if (output_ == LabelOutput::kNodeFeature && options_.target.feature_namespace.empty())
+      return fail(Kind::kInvalid, "no namespace for the NodeFeature object; give --namespace or $NAMESPACE");
+    std::vector<Problem> problems;
+    TRY(const auto access, kube::find_access(options_.kubeconfig, options_.environment, problems));
+    for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
+    TRY(auto curl, kube::KubeClient::load());
+    TRY(client_, kube::KubeClient::open(loop_, std::move(curl), access));
+    return {};
+  }
+
+  // Runs again if the configuration names another output.
+  Status open() {
+    output_ = options_.output.value_or(output_of(config_.config.flags));
+    if (of_cluster(output_) && !client_) TRY_STATUS(open_cluster());
+    options_.target.file = config_.config.flags.gfd.output_file;
+    writer_ = label_writer(output_, options_.target, client_.get());
+    written_.reset();
+    return {};
+  }
+
+  void end(int code) {
+    ending_ = true;
+    exit_code_ = code;
+    loop_.stop();
+  }
+
+  void round() {
+    timer_.stop();
+    if (options_.remove && of_cluster(output_)) return write({});
+    if (options_.remove) {
+      if (writer_) writer_->clean_up();
+      return end(0);
+    }
+    const config::ConfigView before = config_;
+    (void)read_config();
+    const auto& flags = config_.config.flags;
+    const auto& former = before.config.flags;
+    if (flags.gfd.output_file != former.gfd.output_file || output_of(flags) != output_of(former)) {
+      if (writer_) writer_->clean_up();
+      if (const auto opened = open(); !opened) {
+        log::error("labels.no_output", {{"why", opened.error()}});
+        return end(1);
+      }
+    }
+    if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
+      return take(find_passed_through(options_.system_root));
+    auto settings = config::driver_settings(flags, "");
+    settings.system_root = options_.system_root;
+    settings.fault_events = false;
+    driver_.start(settings);
+  }
+
+  void take(Result<gpu::Inventory> found) {
+    if (ending_) return;
+    if (found && found->platform == gpu::Platform::kTegra)
+      if (auto tegra = read_tegra(); tegra || found->gpus.empty()) found = std::move(tegra);
+    if (found) {
+      inventory_ = plan::keep_gpus(config_.config.devices, *found);
+      logged_.clear();
+      return publish();
+    }
+    const std::string why = to_string(found.error());
+    if (!inventory_ && config_.config.flags.fail_on_init_error) {
+      log::error("labels.no_driver", {{"why", why}});
+      return end(1);
+    }
+    // Existing labels stay: removing a label because of one failed round can cost pods that select by it.
+    if (why != logged_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
+    logged_ = why;
+    publish();
+  }
+
+  Labels labels() const {
+    const auto& config = config_.config;
+    const gpu::Inventory inventory = inventory_.value_or(gpu::Inventory{});
+    Inputs inputs;
+    inputs.machine_type = read_machine_type(config.flags.gfd.machine_type_file);
+    inputs.loaded_at = loaded_at_;
+    if (auto vgpu = read_vgpu(options_.system_root)) {
+      inputs.vgpu = *std::move(vgpu);
+    } else {
+      log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
+    }
+    // A node that does not fit the strategy has no plan; its labels show that.
+    return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
+  }
+
+  void publish() {
+    const Labels now = labels();
+    const bool lately = loop_.now() - compared_ < kCompareEvery;
+    if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
+    write(now);
+  }
+
+  void write(const Labels& labels) {
+    if (!writer_) {
+      if (written_ != labels) print(labels);
+      return on_written(labels, Written{});
+    }
+    writer_->write(labels, [this, labels](Result<Written> written) { on_written(labels, std::move(written)); });
+  }
+
+  void on_written(const Labels& labels, Result<Written> written) {
+    if (ending_) return;
+    if (!written) {
+      log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
+      // Temporary errors are retried; others end the program, as they end NVIDIA's, so that an operator sees them.
+      if (once() || !of_cluster(output_) || needs_a_person(written.error())) return end(1);
+      timer_.start(retry_.next(), [this] { round(); });
+      return;
+    }
+    retry_.reset();
+    log_written(output_, *written, labels.size());
+    written_ = labels;
+    compared_ = loop_.now();
+    if (once()) return end(0);
+    rest_for(config_.config.flags.gfd.sleep_interval);
+  }
+
+  void rest_for(Duration interval) {
+    if (std::exchange(again_, false)) interval = Duration::zero();
+    const bool complete = inventory_.has_value();
+    if (interval == config::kInfinite && complete) return;
+    timer_.start(interval == config::kInfinite ? kLookForDriver : interval, [this] { round(); });
+  }
+
+  void print(const Labels& labels) const {
+    if (!options_.json) {
+      fmt::print("{}", file_text(labels));
+    } else {
+      nlohmann::ordered_json document{{"labels", labels}, {"notes", nlohmann::json::array()}};
+      if (inventory_) {
+        document["notes"] = notes_for(*inventory_);
+        for (const auto& [model, count] : models_of(*inventory_)) {
+          const nlohmann::ordered_json named{{"model", model}, {"count", count}};
+          if (document.contains("speaker"))
+            document["silent"].push_back(named);
+          else
+            document.update({{"speaker", named}, {"silent", nlohmann::json::array()}});
+        }
+      }
+      fmt::print("{}\n", json_text(document, 2));
+    }
+    std::fflush(stdout);
+  }
 
   FeatureOptions options_;
   config::ConfigView config_;
@@ -128,197 +307,6 @@ class FeatureProgram {
                           }}};
   os::Timer timer_{loop_};
 };
-
-LabelOutput output_of(const config::Flags& flags) {
-  if (flags.use_node_feature_api) return LabelOutput::kNodeFeature;
-  return flags.gfd.output_file.empty() ? LabelOutput::kStdout : LabelOutput::kFile;
-}
-
-bool needs_a_person(const Error& error) {
-  return error.kind == Kind::kDenied || error.kind == Kind::kNotFound || error.kind == Kind::kInvalid;
-}
-
-bool FeatureProgram::read_config() {
-  config::ConfigView next = config::load_config(options_.flags, options_.environment, options_.unknown_keys,
-                                                config::Program::kFeatureDiscovery);
-  if (loaded_at_ && next == config_) return true;
-  for (const auto& problem : next.problems)
-    if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));
-  if (has_error(next.problems)) {
-    config_.problems = next.problems;
-    return loaded_at_.has_value();  // the previous configuration stays
-  }
-  config_ = std::move(next);
-  loaded_at_ = loop_.wall_now();
-  return true;
-}
-
-Status FeatureProgram::open_cluster() {
-  if (options_.target.node_name.empty())
-    return fail(Kind::kInvalid, "the name of this node is not known; give --node-name or $NODE_NAME");
-  if (output_ == LabelOutput::kNodeFeature && options_.target.feature_namespace.empty())
-    return fail(Kind::kInvalid, "no namespace for the NodeFeature object; give --namespace or $NAMESPACE");
-  std::vector<Problem> problems;
-  TRY(const auto access, kube::find_access(options_.kubeconfig, options_.environment, problems));
-  for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
-  TRY(auto curl, kube::KubeClient::load());
-  TRY(client_, kube::KubeClient::open(loop_, std::move(curl), access));
-  return {};
-}
-
-// Runs again if the configuration names another output.
-Status FeatureProgram::open() {
-  output_ = options_.output.value_or(output_of(config_.config.flags));
-  if (of_cluster(output_) && !client_) TRY_STATUS(open_cluster());
-  options_.target.file = config_.config.flags.gfd.output_file;
-  writer_ = label_writer(output_, options_.target, client_.get());
-  written_.reset();
-  return {};
-}
-
-Result<int> FeatureProgram::run() {
-  if (!read_config()) return 2;
-  TRY_STATUS(loop_.on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) {
-    if (number != SIGHUP) return end(0);
-    log::info("config.reload", {{"because", "SIGHUP"}});
-    loaded_at_ = loop_.wall_now();
-    if (writer_) written_.reset();
-    again_ = driver_.runs();  // or after the current round
-    if (!again_) round();
-  }));
-  TRY_STATUS(open());
-  loop_.post([this] { round(); });
-  loop_.run();
-  driver_.stop();
-  const bool keeps_running = !once() && config_.config.flags.gfd.sleep_interval != config::kInfinite;
-  if (exit_code_ == 0 && keeps_running && writer_) writer_->clean_up();
-  return exit_code_;
-}
-
-void FeatureProgram::end(int code) {
-  ending_ = true;
-  exit_code_ = code;
-  loop_.stop();
-}
-
-void FeatureProgram::round() {
-  timer_.stop();
-  if (options_.remove && of_cluster(output_)) return write({});
-  if (options_.remove) {
-    if (writer_) writer_->clean_up();
-    return end(0);
-  }
-  const config::ConfigView before = config_;
-  (void)read_config();
-  const auto& flags = config_.config.flags;
-  const auto& former = before.config.flags;
-  if (flags.gfd.output_file != former.gfd.output_file || output_of(flags) != output_of(former)) {
-    if (writer_) writer_->clean_up();
-    if (const auto opened = open(); !opened) {
-      log::error("labels.no_output", {{"why", opened.error()}});
-      return end(1);
-    }
-  }
-  if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
-    return take(find_passed_through(options_.system_root));
-  auto settings = config::driver_settings(flags, "");
-  settings.system_root = options_.system_root;
-  settings.fault_events = false;
-  driver_.start(settings);
-}
-
-void FeatureProgram::take(Result<gpu::Inventory> found) {
-  if (ending_) return;
-  if (found && found->platform == gpu::Platform::kTegra)
-    if (auto tegra = read_tegra(); tegra || found->gpus.empty()) found = std::move(tegra);
-  if (found) {
-    inventory_ = plan::keep_gpus(config_.config.devices, *found);
-    logged_.clear();
-    return publish();
-  }
-  const std::string why = to_string(found.error());
-  if (!inventory_ && config_.config.flags.fail_on_init_error) {
-    log::error("labels.no_driver", {{"why", why}});
-    return end(1);
-  }
-  // Existing labels stay: removing a label because of one failed round can cost pods that select by it.
-  if (why != logged_) log::warning("labels.no_driver", {{"why", why}, {"labels", inventory_ ? "stay" : "few"}});
-  logged_ = why;
-  publish();
-}
-
-Labels FeatureProgram::labels() const {
-  const auto& config = config_.config;
-  const gpu::Inventory inventory = inventory_.value_or(gpu::Inventory{});
-  Inputs inputs;
-  inputs.machine_type = read_machine_type(config.flags.gfd.machine_type_file);
-  inputs.loaded_at = loaded_at_;
-  if (auto vgpu = read_vgpu(options_.system_root)) {
-    inputs.vgpu = *std::move(vgpu);
-  } else {
-    log::debug("labels.no_vgpu", {{"why", vgpu.error()}});
-  }
-  // A node that does not fit the strategy has no plan; its labels show that.
-  return labels_for(config, inventory, plan::make_plan(config, inventory).value_or(plan::Plan{}), inputs);
-}
-
-void FeatureProgram::publish() {
-  const Labels now = labels();
-  const bool lately = loop_.now() - compared_ < kCompareEvery;
-  if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
-  write(now);
-}
-
-void FeatureProgram::write(const Labels& labels) {
-  if (!writer_) {
-    if (written_ != labels) print(labels);
-    return on_written(labels, Written{});
-  }
-  writer_->write(labels, [this, labels](Result<Written> written) { on_written(labels, std::move(written)); });
-}
-
-void FeatureProgram::on_written(const Labels& labels, Result<Written> written) {
-  if (ending_) return;
-  if (!written) {
-    log::error("labels.not_written", {{"output", to_string(output_)}, {"why", written.error()}});
-    // Temporary errors are retried; others end the program, as they end NVIDIA's, so that an operator sees them.
-    if (once() || !of_cluster(output_) || needs_a_person(written.error())) return end(1);
-    timer_.start(retry_.next(), [this] { round(); });
-    return;
-  }
-  retry_.reset();
-  log_written(output_, *written, labels.size());
-  written_ = labels;
-  compared_ = loop_.now();
-  if (once()) return end(0);
-  rest_for(config_.config.flags.gfd.sleep_interval);
-}
-
-void FeatureProgram::rest_for(Duration interval) {
-  if (std::exchange(again_, false)) interval = Duration::zero();
-  const bool complete = inventory_.has_value();
-  if (interval == config::kInfinite && complete) return;
-  timer_.start(interval == config::kInfinite ? kLookForDriver : interval, [this] { round(); });
-}
-
-void FeatureProgram::print(const Labels& labels) const {
-  if (!options_.json) {
-    fmt::print("{}", file_text(labels));
-  } else {
-    nlohmann::ordered_json document{{"labels", labels}, {"notes", nlohmann::json::array()}};
-    if (inventory_) {
-      document["notes"] = notes_for(*inventory_);
-      if (const auto speaking = speaking_of(*inventory_)) {
-        document["speaker"] = {{"model", speaking->speaker.model}, {"count", speaking->speaker.count}};
-        document["silent"] = nlohmann::json::array();
-        for (const auto& [model, count] : speaking->silent)
-          document["silent"].push_back({{"model", model}, {"count", count}});
-      }
-    }
-    fmt::print("{}\n", json_text(document, 2));
-  }
-  std::fflush(stdout);
-}
 
 }  // namespace
 
