@@ -21,7 +21,7 @@
 #include "base/units.h"
 #include "config/model.h"
 #include "grants/grant_shares.h"
-#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
 
 namespace tranche::guard {
 

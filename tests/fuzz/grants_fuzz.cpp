@@ -8,7 +8,7 @@
 #include "grants/grant_shares.h"
 #include "guard/judge.h"
 #include "guard/pool_processes.h"
-#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
 #include "plan/slot_id.h"
 
 using namespace tranche;

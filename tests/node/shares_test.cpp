@@ -141,7 +141,7 @@ TEST_F(NodeShares, TheSumOfAContainerCountsByWhicheverEndpointAndAllItsEndpoints
   admitting(true);
 }
 
-// The limits of an endpoint go by the number of a GPU in the container (mps/protocol/grant_limits.h).
+// The limits of an endpoint go by the number of a GPU in the container (mps/protocol/requests.h).
 // Promise: guard: Before kubelet names the container, it has the limit of one grant on each GPU.
 TEST_F(NodeShares, UntilKubeletReportsTheGpuOfAnotherGrantHasTheLimitOfTheEndpoints) {
   ASSERT_NO_FATAL_FAILURE(make_node(2));

@@ -17,7 +17,7 @@
 // only after the limits of the daemon and of every running server are enforced, so that no client connects before them.
 // Running clients keep the limits that they started with: limits apply to new clients.
 //
-// If a relay admits clients one after the other, each with its grant's own limits (mps/protocol/grant_limits.h), the
+// If a relay admits clients one after the other, each with its grant's own limits (mps/protocol/requests.h), the
 // daemon and its servers hold the limits of the last admitted client: `turn`. They are then compared with those.
 //
 // At most one question is open. Its answer carries the question's id; answers with any other id are ignored.

@@ -25,7 +25,6 @@
 #include "mps/endpoints/heirs.h"
 #include "mps/keeper/keeper.h"
 #include "mps/pool/pool_daemon.h"
-#include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "mps/relay/relay.h"
 #include "os/loop/loop.h"

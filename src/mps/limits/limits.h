@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/requests.h"
 #include "plan/plan.h"
 
 namespace tranche::mps {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"

@@ -28,7 +28,7 @@
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_dirs.h"
 #include "mps/proof/proof.h"
-#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 

@@ -1,4 +1,4 @@
-#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/requests.h"
 
 #include <gmock/gmock.h>
 

@@ -10,7 +10,6 @@
 #include <string>
 
 #include "mps/protocol/pool_reports.h"
-#include "mps/protocol/replies.h"
 #include "mps/protocol/requests.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/shared_list.h"
 #include "grants/allocate/grant.h"
-#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/requests.h"
 #include "plan/plan.h"
 
 namespace tranche::mps {

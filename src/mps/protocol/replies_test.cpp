@@ -1,4 +1,4 @@
-#include "mps/protocol/replies.h"
+#include "mps/protocol/requests.h"
 
 #include <gmock/gmock.h>
 

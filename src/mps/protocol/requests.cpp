@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "containers/attribution.h"
@@ -36,42 +38,35 @@ constexpr TextRule kReason{[](std::string_view text) { return text.size() <= kLo
                            true};
 
 // The fields of each message, for a Reader or a Writer.
-template <class Fields>
-void describe(Fields& fields, EndpointName& endpoint) {
+void describe(auto& fields, EndpointName& endpoint) {
   fields.text("pool", endpoint.pool, kPool);
   fields.text("grant", endpoint.grant, kGrant);
 }
-template <class Fields>
-void describe(Fields& fields, EndpointTerms& terms) {
+void describe(auto& fields, EndpointTerms& terms) {
   fields.limits("limits", terms.limits);
   fields.flag("anyPod", terms.any_pod);
   fields.text("pod", terms.pod, kPod);
 }
-template <class Fields>
-void describe(Fields& fields, OpenEndpointRequest& open) {
+void describe(auto& fields, OpenEndpointRequest& open) {
   describe(fields, open.endpoint);
   describe(fields, open.terms);
   fields.flag("newTenant", open.new_tenant);
 }
-template <class Fields>
-void describe(Fields& fields, RemoveEndpointRequest& remove) {
+void describe(auto& fields, RemoveEndpointRequest& remove) {
   describe(fields, remove.endpoint);
   fields.number("made", remove.made);
 }
-template <class Fields>
-void describe(Fields& fields, AdmitRequest& admit) {
+void describe(auto& fields, AdmitRequest& admit) {
   describe(fields, admit.endpoint);
   fields.truth("open", admit.open);
   fields.text("reason", admit.reason, kReason);
 }
-template <class Fields>
-void describe(Fields& fields, TerminateRequest& terminate) {
+void describe(auto& fields, TerminateRequest& terminate) {
   fields.text("pool", terminate.pool, kPool);
   fields.pids("pids", terminate.pids);
   fields.text("reason", terminate.reason, kReason);
 }
-template <class Fields>
-void describe(Fields& fields, GrantLimit& limit) {
+void describe(auto& fields, GrantLimit& limit) {
   fields.text("uuid", limit.uuid);
   fields.amount("memoryMiB", limit.memory);
   fields.amount("threadsHundredths", limit.threads);
@@ -194,7 +189,54 @@ Result<MpsRequest> read_request(const nlohmann::json& document, const std::strin
   }
 }
 
+constexpr const char* kWhere = "a grant's limits";
+constexpr std::size_t kLongestUuid = 80;
+constexpr std::uint64_t kMostMib = kNoMemoryLimit.in_mib();
+
+std::unexpected<Error> wrong(std::string what) {
+  return fail(Kind::kInvalid, std::move(what), kWhere);
+}
+
+Status check_one(const GrantLimit& limit) {
+  if (!is_device_name(limit.uuid)) return wrong(in_quotes(limit.uuid) + " is not the UUID of a GPU or MIG device");
+  if (limit.memory.value % mib(1).value != 0 || limit.memory.in_mib() > kMostMib)
+    return wrong(fmt::format("the memory of {} must be 0 (not limited) or whole MiB up to {}", limit.uuid, kMostMib));
+  if (limit.threads > Percent::whole(100))
+    return wrong(fmt::format("the threads of {} must be 0 (not limited) to 10000 hundredths of a percent", limit.uuid));
+  return {};
+}
+
+constexpr std::int64_t kLongestWaitMs = 3'600'000;
+
+Result<nlohmann::json> accepted(std::string_view line) {
+  auto reply = json_of(line);
+  if (truth_at(reply, "ok")) return reply;
+  if (const auto error = text_at(reply, "error"); !error.empty())
+    return fail(Kind::kUnavailable, "tranche mps: " + error);
+  return fail(Kind::kInvalid,
+              "tranche mps sent an unrecognized reply; are tranche node and tranche mps the same version?");
+}
+
 }  // namespace
+
+bool is_device_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'Z') || c == '-' || c == '/';
+  };
+  return (name.starts_with("GPU-") || name.starts_with("MIG-")) && name.size() > 4 && name.size() <= kLongestUuid &&
+         std::ranges::all_of(name, plain);
+}
+
+Status check_limits(const GrantLimits& limits) {
+  if (limits.empty()) return wrong("there must be one device at least");
+  if (limits.size() > kMostGrantDevices) return wrong(fmt::format("at most {} devices", kMostGrantDevices));
+  for (const auto& limit : limits) {
+    TRY_STATUS(check_one(limit));
+    if (std::ranges::count(limits, limit.uuid, &GrantLimit::uuid) > 1)
+      return wrong("the device " + limit.uuid + " is named twice");
+  }
+  return {};
+}
 
 bool is_pool_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestPool && name.front() != '-' &&
@@ -283,6 +325,50 @@ std::set<std::string> parse_other_holders(std::string_view text) {
   for (const auto line : lines_of(text))
     if (is_device_name(line)) devices.emplace(line);
   return devices;
+}
+
+// --- replies
+// -----------------------------------------------------------------------------------------------------------
+
+std::string done_reply() {
+  return R"({"ok":true})";
+}
+
+std::string error_reply(const Error& error) {
+  const nlohmann::ordered_json reply{{"ok", false}, {"error", to_string(error)}};
+  return json_text(reply);
+}
+
+std::string end_reply(const EndReply& reply) {
+  auto clients = nlohmann::ordered_json::array();
+  for (const auto& client : reply.clients)
+    clients.push_back({{"pid", client.pid},
+                       {"outcome", to_string(client.outcome)},
+                       {"note", client.note},
+                       {"waitedMs", client.waited.count()}});
+  const nlohmann::ordered_json json{
+      {"ok", true}, {"clients", std::move(clients)}, {"tookMs", milliseconds_of(reply.took)}};
+  return json_text(json);
+}
+
+Status read_reply(std::string_view line) {
+  TRY([[maybe_unused]] const auto reply, accepted(line));
+  return {};
+}
+
+Result<EndReply> read_end_reply(std::string_view line) {
+  TRY(const auto reply, accepted(line));
+  EndReply read{.clients = {}, .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
+  for (const auto& client : list_at(reply, "clients")) {
+    const auto pid = number_at(client, "pid").value_or(0);
+    const auto outcome = enum_of<TerminateOutcome>(text_at(client, "outcome"));
+    if (pid <= 0 || pid > std::numeric_limits<int>::max() || !outcome)
+      return fail(Kind::kInvalid, "tranche mps sent a reply that has a client without pid or outcome");
+    const auto waited = number_at(client, "waitedMs").value_or(0);
+    read.clients.push_back({static_cast<int>(pid), *outcome, text_at(client, "note"),
+                            std::chrono::milliseconds(std::clamp<std::int64_t>(waited, 0, kLongestWaitMs))});
+  }
+  return read;
 }
 
 }  // namespace tranche::mps

@@ -1,8 +1,9 @@
 #pragma once
-// Requests of `tranche node` to `tranche mps` on mps.sock (docs/internals/mps-contract.md, "Requests"): a value → one
-// line of JSON, and that line → a value. requests.cpp describes the fields of each request once, for both directions.
-// Strict: a field that is missing, unknown or of the wrong type is an error that names it. The replies: replies.h.
-// Pure; fuzzed.
+// What `tranche node` and `tranche mps` say to each other on mps.sock (docs/internals/mps-contract.md, "Requests"): a
+// request is a value → one line of JSON, and that line → a value. requests.cpp describes the fields of each request
+// once, for both directions. Strict: a field that is missing, unknown or of the wrong type is an error that names it. A
+// reply is one line of JSON, too: {"ok":true,…} or {"ok":false,"error":"…",…}. Pure; fuzzed.
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -12,10 +13,34 @@
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/result.h"
-#include "mps/protocol/grant_limits.h"
+#include "base/time.h"
+#include "base/units.h"
 
 namespace tranche::mps {
+
+// The limits of a grant on each of its devices, as the node agent sends them with openEndpoint and as they are stored
+// beside the endpoint. Tenants cannot read or write them.
+struct GrantLimit {
+  std::string uuid;
+  Bytes memory;     // whole MiB; 0 = not limited
+  Percent threads;  // 0 = not limited
+  friend bool operator==(const GrantLimit&, const GrantLimit&) = default;
+};
+using GrantLimits = std::vector<GrantLimit>;
+
+inline constexpr std::size_t kMostGrantDevices = 64;
+// Set for a device without a limit: more memory than any GPU has. Removing a limit instead would leave nothing to read
+// back.
+inline constexpr Bytes kNoMemoryLimit = gib(1024);
+
+// GPU-… or MIG-…, also in the old form (MIG-GPU-…/1/0). Only these, because the name becomes part of a command.
+bool is_device_name(std::string_view name);
+
+// kInvalid: no device, too many, a duplicate, a name that is not a GPU UUID, more than 100 percent, or more memory than
+// exists.
+Status check_limits(const GrantLimits& limits);
 
 // An endpoint: the pool and the grant.
 struct EndpointName {
@@ -76,5 +101,42 @@ Result<GrantLimits> read_limits(const nlohmann::json& list);
 inline constexpr const char* kOtherHoldersFile = "other-holders";
 std::string render_other_holders(const std::set<std::string>& devices);
 std::set<std::string> parse_other_holders(std::string_view text);  // lines without a device UUID are skipped
+
+// --- replies ---------------------------------------------------------------------------------------------------------
+
+// The outcome of terminating a client: the process is stopped (SIGSTOP), its queued GPU work runs out, and then it is
+// killed, so that no neighbour on the GPU is hurt (docs/internals/evidence/stopping.md). Plain values.
+enum class TerminateOutcome {
+  kTerminated,  // it was stopped and killed, and has exited
+  kNotAClient,  // it has already exited, or the pool's servers do not know it
+  kRefused,     // the kernel did not permit stopping it
+  kTimedOut,    // it did not exit in time
+};
+
+inline std::string_view to_string(TerminateOutcome outcome) {
+  return enum_name<TerminateOutcome::kTimedOut>(outcome, {"terminated", "not-a-client", "refused", "timed-out"});
+}
+
+struct Terminated {
+  int pid = 0;
+  TerminateOutcome outcome = TerminateOutcome::kTerminated;
+  std::string note = {};               // for people: the reason, or what was waited for
+  std::chrono::milliseconds waited{};  // from SIGSTOP to SIGKILL
+  friend bool operator==(const Terminated&, const Terminated&) = default;
+};
+
+// To `terminate`.
+struct EndReply {
+  std::vector<Terminated> clients = {};
+  Duration took{};
+};
+
+std::string done_reply();
+std::string error_reply(const Error& error);
+std::string end_reply(const EndReply& reply);
+
+// kUnavailable with the reply's text: the request was refused, or failed. kInvalid: the line is not a reply.
+Status read_reply(std::string_view line);
+Result<EndReply> read_end_reply(std::string_view line);
 
 }  // namespace tranche::mps

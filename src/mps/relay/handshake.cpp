@@ -1,7 +1,7 @@
 #include "mps/relay/handshake.h"
 
 #include "base/text.h"
-#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/requests.h"
 
 namespace tranche::mps {
 namespace {

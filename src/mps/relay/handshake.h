@@ -11,7 +11,7 @@
 // so the relay sends what is missing in the client's place (RelayExchange::missing) when the client breaks off or is
 // late. A client that is late is admitted all the same, and its own messages are then dropped. A client is admitted
 // when its server has answered; its own message 5 proves nothing. Only where a server's first messages are not the
-// measured ones does message 5 admit it. Not for the daemon's replies to commands (replies.h). Pure; fuzzed.
+// measured ones does message 5 admit it. Not for the daemon's replies to commands (questions.h). Pure; fuzzed.
 //
 // The commands of nvidia-cuda-mps-control that a container may send at its endpoint query its own limits, in the
 // daemon's format (RelayQuestion). The daemon receives nothing of it. Any other command counts as an attempt.

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mps/protocol/grant_limits.h"
+#include "mps/protocol/requests.h"
 
 namespace tranche::mps {
 namespace relay_questions_test {
