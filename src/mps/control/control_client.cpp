@@ -7,19 +7,25 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <utility>
 
 #include "base/text.h"
-#include "os/process/process.h"
+#include "mps/control/questions.h"
 
 namespace tranche::mps {
 namespace {
 
+constexpr const char* kName = "nvidia-cuda-mps-control";
+constexpr Duration kDescription = std::chrono::seconds(10);  // deadline of each question about the program itself
 constexpr off_t kLongestAnswer = 1 << 20;
 constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while another program holds the session
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
+
+std::string without_slash(std::string path) {
+  while (!path.empty() && path.back() == '/') path.pop_back();
+  return path;
+}
 
 Result<std::string> content_of(const os::Fd& file, const std::string& program) {
   struct stat status{};
@@ -40,124 +46,90 @@ Result<os::Fd> memory_file(const char* name, const std::string& content) {
   return file;
 }
 
-class RunningQuestion final : public Question {
- public:
-  RunningQuestion(os::Loop& loop, std::string program, Duration deadline, std::function<void(Result<std::string>)> done)
-      : loop_(loop), program_(std::move(program)), done_(std::move(done)) {
-    timer_.start(deadline, [this, deadline] {
-      finish(fail(Kind::kTimeout,
-                  fmt::format("no answer within {:.1f} s", std::chrono::duration<double>(deadline).count()), program_));
-    });
-  }
-  ~RunningQuestion() override { abandon(); }
-  RunningQuestion(const RunningQuestion&) = delete;
-  RunningQuestion& operator=(const RunningQuestion&) = delete;
-
-  void begin(os::Command what, const std::string& input) {
-    auto started = start(std::move(what), input);
-    if (started) return;
-    Error error = started.error();
-    error.kind = Kind::kUnavailable;  // not the daemon's fault
-    timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
-  }
-
- private:
-  Status start(os::Command what, const std::string& input) {
-    TRY(const os::Fd in, memory_file("mps-question", input));
-    TRY(output_, memory_file("mps-answer", ""));
-    what.input = in.get();
-    what.output = output_.get();
-    what.kill_on_drop = true;
-    TRY(process_, os::Process::start(loop_, what, {}, [this](os::ExitNote note) { ended(note); }));
-    return {};
-  }
-
-  void ended(const os::ExitNote& note) {
-    const auto text = content_of(output_, program_);
-    if (text && text->find(kSessionHeld) != std::string::npos) {
-      return finish(fail(Kind::kConflict, "another client holds the daemon's one control session", program_));
-    }
-    if (!text || (!note.signalled && note.code == 0)) return finish(text);
-    const std::string printed = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
-    if (text->find("Cannot find MPS control daemon process") != std::string::npos) {
-      return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
-    }
-    finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program_, note.code));
-  }
-
-  void finish(const Result<std::string>& result) {
-    abandon();
-    const auto done = std::move(done_);
-    done(result);  // may destroy this
-  }
-  void abandon() {
-    timer_.stop();
-    process_.reset();
-  }
-
-  os::Loop& loop_;
-  std::string program_;
-  std::function<void(Result<std::string>)> done_;
-  os::Timer timer_{loop_};
-  os::Fd output_;
-  std::unique_ptr<os::Process> process_;
-};
-
 }  // namespace
 
 std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
-                              std::function<void(Result<std::string>)> done) {
-  auto question = std::make_unique<RunningQuestion>(loop, target.argv[0], deadline, std::move(done));
-  question->begin({.argv = target.argv, .env = target.env}, input);
+                              Question::Done done) {
+  std::unique_ptr<Question> question(
+      new Question(loop, {.input = input, .deadline = deadline}, std::move(done), nullptr));
+  question->begin(target);
   return question;
+}
+
+Question::~Question() {
+  if (sessions_ != nullptr) sessions_->leave(*this);
+}
+
+Duration Question::left() {
+  due_ = due_.value_or(loop_.now() + asked_.deadline);
+  return std::max(Duration{}, *due_ - loop_.now());
+}
+
+void Question::begin(const ControlTarget& target) {
+  program_ = target.argv[0];
+  timer_.start(left(), [this, deadline = left()] {
+    const double seconds = std::chrono::duration<double>(deadline).count();
+    const Error late{Kind::kTimeout, fmt::format("no answer within {:.1f} s", seconds), program_, 0};
+    finish(std::unexpected(refused_.value_or(late)));
+  });
+  const auto started = start(target);
+  if (started) return;
+  Error error = started.error();
+  error.kind = Kind::kUnavailable;  // not the daemon's fault
+  timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
+}
+
+Status Question::start(const ControlTarget& target) {
+  TRY(const os::Fd in, memory_file("mps-question", asked_.input));
+  TRY(output_, memory_file("mps-answer", ""));
+  const os::Command what{
+      .argv = target.argv, .env = target.env, .kill_on_drop = true, .input = in.get(), .output = output_.get()};
+  TRY(process_, os::Process::start(loop_, what, {}, [this](os::ExitNote note) { ended(note); }));
+  return {};
+}
+
+void Question::ended(const os::ExitNote& note) {
+  const auto text = content_of(output_, program_);
+  if (text && text->find(kSessionHeld) != std::string::npos) {
+    refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program_, 0};
+    if (sessions_ != nullptr && sessions_->try_again(*this)) return;
+    return finish(std::unexpected(*refused_));
+  }
+  if (!text || (!note.signalled && note.code == 0)) return finish(text);
+  const std::string printed = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
+  if (text->find("Cannot find MPS control daemon process") != std::string::npos)
+    return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
+  finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program_, note.code));
+}
+
+void Question::finish(const Result<std::string>& result) {
+  timer_.stop();
+  process_.reset();
+  if (sessions_ != nullptr) sessions_->leave(*this);
+  const auto done = std::move(done_);
+  done(result);  // may ask the next question, or destroy this and the sessions
 }
 
 // --- one session after the other -------------------------------------------------------------------------------------
 
-class Sessions::Entry final : public Question {
- public:
-  Entry(Sessions& sessions, SessionAsked what, Done then)
-      : asked(std::move(what)), done(std::move(then)), expiry(sessions.loop_), sessions_(sessions) {}
-  ~Entry() override {
-    std::erase(sessions_.waiting_, this);
-    if (sessions_.open_ != this) return;
-    sessions_.open_ = nullptr;
-    sessions_.begin_soon();
-  }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
-  bool urgent() const { return asked.urgent; }
-
-  SessionAsked asked;
-  Done done;
-  std::optional<MonoTime> due;  // from its first start on, or if it is urgent
-  os::Timer expiry;             // of an urgent one that waits
-  std::optional<Error> why;     // the last refusal
-  std::unique_ptr<Question> running;
-
- private:
-  Sessions& sessions_;
-};
-
 bool Sessions::urgent() const {
-  return (open_ != nullptr && open_->urgent()) || std::ranges::any_of(waiting_, &Entry::urgent);
+  const auto is_urgent = [](const Question* each) { return each->asked_.urgent; };
+  return (open_ != nullptr && is_urgent(open_)) || std::ranges::any_of(waiting_, is_urgent);
 }
 
-std::unique_ptr<Question> Sessions::ask(SessionAsked what, Done done) {
-  auto entry = std::make_unique<Entry>(*this, std::move(what), std::move(done));
-  waiting_.push_back(entry.get());
-  wait_for_turn(*entry);
+std::unique_ptr<Question> Sessions::ask(SessionAsked what, Question::Done done) {
+  std::unique_ptr<Question> question(new Question(loop_, std::move(what), std::move(done), this));
+  waiting_.push_back(question.get());
+  wait_for_turn(*question);
   begin_soon();
-  return entry;
+  return question;
 }
 
-void Sessions::wait_for_turn(Entry& entry) {
-  if (!entry.urgent()) return;
-  entry.due = entry.due.value_or(loop_.now() + entry.asked.deadline);
-  entry.expiry.start(std::max(Duration{}, *entry.due - loop_.now()), [this, &entry] {
-    std::erase(waiting_, &entry);
+void Sessions::wait_for_turn(Question& question) {
+  if (!question.asked_.urgent) return;
+  question.timer_.start(question.left(), [this, &question] {
     const Error waited{Kind::kTimeout, "another control session took all the time there was", target_.argv[0], 0};
-    finish(entry, std::unexpected(entry.why.value_or(waited)));
+    question.finish(std::unexpected(question.refused_.value_or(waited)));
   });
 }
 
@@ -169,36 +141,81 @@ void Sessions::begin_soon(Duration pause) {
 
 void Sessions::begin_next() {
   if (open_ != nullptr || waiting_.empty()) return;
-  auto first = std::ranges::find_if(waiting_, &Entry::urgent);
+  auto first = std::ranges::find_if(waiting_, [](const Question* each) { return each->asked_.urgent; });
   if (first == waiting_.end()) first = waiting_.begin();
-  Entry& entry = **first;
+  open_ = *first;
   waiting_.erase(first);
-  open_ = &entry;
-  entry.expiry.stop();
-  entry.due = entry.due.value_or(loop_.now() + entry.asked.deadline);
-  entry.running = mps::ask(loop_, target_, entry.asked.input, std::max(Duration{}, *entry.due - loop_.now()),
-                           [this, &entry](const Result<std::string>& reply) { answered(entry, reply); });
-  if (const auto on_begun = entry.asked.on_begun) on_begun();  // may destroy the entry
+  open_->begin(target_);
+  if (const auto on_begun = open_->asked_.on_begun) on_begun();  // may destroy the question
 }
 
-void Sessions::answered(Entry& entry, const Result<std::string>& reply) {
+bool Sessions::try_again(Question& question) {
+  if (question.left() <= kSessionPause) return false;
+  question.timer_.stop();
+  question.process_.reset();
   open_ = nullptr;
-  const bool held = !reply && reply.error().kind == Kind::kConflict;
-  const bool ran_out = !reply && reply.error().kind == Kind::kTimeout;
-  if (ran_out && entry.why) return finish(entry, std::unexpected(*entry.why));
-  if (!held || loop_.now() + kSessionPause >= entry.due.value_or(MonoTime{})) return finish(entry, reply);
-  entry.why = reply.error();
-  entry.running.reset();
-  waiting_.push_front(&entry);
-  wait_for_turn(entry);
+  waiting_.push_front(&question);
+  wait_for_turn(question);
   begin_soon(kSessionPause);
+  return true;
 }
 
-void Sessions::finish(Entry& entry, const Result<std::string>& result) {
+void Sessions::leave(const Question& question) {
+  std::erase(waiting_, &question);
+  if (open_ == &question) open_ = nullptr;
   begin_soon();
-  const auto done = std::move(entry.done);
-  const auto running = std::move(entry.running);
-  done(result);  // may ask the next question, or destroy the entry and this
+}
+
+// --- the program -----------------------------------------------------------------------------------------------------
+
+std::vector<std::string> candidates(const BinarySearch& search) {
+  if (!search.given.empty()) return {search.given};
+  std::vector<std::string> paths;
+  const std::string root = without_slash(search.driver_root);
+  for (const char* dir : {"/usr/bin/", "/usr/local/bin/", "/usr/local/nvidia/bin/"})
+    paths.push_back(root + dir + kName);
+  for (const auto dir : split(search.path, ':')) {
+    if (dir.starts_with('/')) paths.push_back(without_slash(std::string(dir)) + '/' + kName);
+  }
+  return paths;
+}
+
+Result<std::string> find_control_binary(const BinarySearch& search) {
+  const auto paths = candidates(search);
+  for (const auto& path : paths) {
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return fail(Kind::kNotFound,
+              std::string("there is no ") + kName +
+                  "; it comes with the driver (in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility), or name it "
+                  "with --mps-control",
+              "looked at " + join(paths, ", "));
+}
+
+ProcessEnvironment handed_on(const ProcessEnvironment& ours) {
+  ProcessEnvironment env;
+  for (const auto& [name, value] : ours) {
+    if (name == "LD_LIBRARY_PATH" || name == "PATH" || name.starts_with("TRANCHE_")) env.emplace(name, value);
+  }
+  return env;
+}
+
+void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_ptr<Question>& open,
+                             std::function<void(Result<ControlBinary>)> done) {
+  const auto run = [&loop, &open, found, done](const char* option,
+                                               const std::function<void(const std::string&)>& then) {
+    open = ask(loop, {{found.path, option}, found.env}, "", kDescription, [=](const Result<std::string>& text) {
+      if (text) return then(*text);
+      done(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
+    });
+  };
+  run("-h", [=](const std::string& help) {
+    run("-v", [=, offers = offers_multiuser(help)](const std::string& version) mutable {
+      found.version = parse_version(version).value_or(0);
+      found.offers_multiuser = offers;
+      done(found);
+    });
+  });
 }
 
 }  // namespace tranche::mps

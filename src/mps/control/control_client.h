@@ -1,45 +1,77 @@
 #pragma once
-// Sends commands to an MPS control daemon by running nvidia-cuda-mps-control with the commands on its stdin. That is
-// the only documented interface; the protocol on the daemon's socket is not documented. Each question has a deadline,
-// after which the program is killed. The answer is everything that the program printed, for
-// mps/control/questions.h to parse. Loop thread.
+// The MPS control program, nvidia-cuda-mps-control: where it is, what it offers (its version, and whether one server
+// can serve all users), and commands to a daemon, which it gets on its stdin. That is the only documented interface;
+// the protocol on the daemon's socket is not documented. Each question has a deadline, after which the program is
+// killed. The answer is everything that the program printed, for mps/control/questions.h to parse. Loop thread.
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "os/loop/fd.h"
 #include "os/loop/loop.h"
+#include "os/process/process.h"
 
 namespace tranche::mps {
 
+using ProcessEnvironment = std::map<std::string, std::string>;
+
 // How to reach one daemon.
 struct ControlTarget {
-  std::vector<std::string> argv;           // the path of nvidia-cuda-mps-control, and options
-  std::map<std::string, std::string> env;  // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
+  std::vector<std::string> argv;  // the path of nvidia-cuda-mps-control, and options
+  ProcessEnvironment env;         // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
 };
+
+struct SessionAsked {
+  std::string input = {};
+  Duration deadline{};  // counts from the session's start; if urgent, from ask(), waiting included
+  bool urgent = false;
+  std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
+};
+
+class Sessions;
 
 // An open question. Dropping it cancels the question, and `done` is not called.
 class Question {
  public:
-  virtual ~Question() = default;
+  using Done = std::function<void(Result<std::string>)>;
+  ~Question();
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+ private:
+  friend class Sessions;
+  friend std::unique_ptr<Question> ask(os::Loop&, const ControlTarget&, const std::string&, Duration, Done);
+  Question(os::Loop& loop, SessionAsked asked, Done done, Sessions* sessions)
+      : loop_(loop), asked_(std::move(asked)), done_(std::move(done)), sessions_(sessions) {}
+  Duration left();  // until it is due, which it is from the first call on
+  void begin(const ControlTarget& target);
+  Status start(const ControlTarget& target);
+  void ended(const os::ExitNote& note);
+  void finish(const Result<std::string>& result);
+
+  os::Loop& loop_;
+  SessionAsked asked_;
+  Done done_;
+  Sessions* sessions_;  // null: it waits for no other
+  std::string program_;
+  std::optional<MonoTime> due_;
+  std::optional<Error> refused_;  // because another program held the session
+  os::Timer timer_{loop_};
+  os::Fd output_;
+  std::unique_ptr<os::Process> process_;
 };
 
 // `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers
 // there. kConflict: another program holds the daemon's one control session. kUnavailable: the program could not be run.
 std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
-                              std::function<void(Result<std::string>)> done);
-
-struct SessionAsked {
-  std::string input;
-  Duration deadline{};  // counts from the session's start; if urgent, from ask(), waiting included
-  bool urgent = false;
-  std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
-};
+                              Question::Done done);
 
 // Queues the control sessions of one daemon, which serves one session at a time and refuses a second
 // (docs/internals/evidence/mps-handshake.md). Urgent sessions go first; otherwise the order of ask() counts. A session
@@ -47,31 +79,56 @@ struct SessionAsked {
 // must be destroyed before this object.
 class Sessions {
  public:
-  using Done = std::function<void(Result<std::string>)>;
-
   Sessions(os::Loop& loop, ControlTarget target) : loop_(loop), target_(std::move(target)) {}
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
   // As the function mps::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict
   // when another program held the session until the deadline.
-  std::unique_ptr<Question> ask(SessionAsked what, Done done);
+  std::unique_ptr<Question> ask(SessionAsked what, Question::Done done);
   bool urgent() const;  // an urgent session is open or waits
 
  private:
-  class Entry;  // a question, which its caller owns
-  void wait_for_turn(Entry& entry);
+  friend class Question;
+  void wait_for_turn(Question& question);
   void begin_soon(Duration pause = {});
   void begin_next();
-  void answered(Entry& entry, const Result<std::string>& reply);
-  void finish(Entry& entry, const Result<std::string>& result);
+  bool try_again(Question& question);  // false: there is no time left
+  void leave(const Question& question);
 
   os::Loop& loop_;
   ControlTarget target_;
-  std::deque<Entry*> waiting_;
-  Entry* open_ = nullptr;
+  std::deque<Question*> waiting_;
+  Question* open_ = nullptr;
   os::Timer turn_{loop_};
   MonoTime not_before_{};  // earliest start after another program held the session
 };
+
+// --- the program -----------------------------------------------------------------------------------------------------
+
+struct ControlBinary {
+  std::string path;
+  ProcessEnvironment env;  // the part of our environment that it gets
+  int version = 0;         // 13000; 0 = not reported
+  bool offers_multiuser = false;
+};
+
+struct BinarySearch {
+  std::string given;              // --mps-control: only this path
+  std::string driver_root = "/";  // container path of the driver root
+  std::string path;               // $PATH
+};
+// The paths to try, in order.
+std::vector<std::string> candidates(const BinarySearch& search);
+// kNotFound lists every path that was tried.
+Result<std::string> find_control_binary(const BinarySearch& search);
+
+// The part of our environment that MPS programs get: the paths of libraries and programs, and variables of this project
+// (TRANCHE_*). Nothing else, because a CUDA variable of ours would become a setting of theirs. Pure.
+ProcessEnvironment handed_on(const ProcessEnvironment& ours);
+
+// Runs the program with -h and then -v; `open` holds the question that is asked, and dropping it cancels both.
+void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_ptr<Question>& open,
+                             std::function<void(Result<ControlBinary>)> done);
 
 }  // namespace tranche::mps

@@ -21,7 +21,6 @@
 #include "mps/control/log_lines.h"
 #include "mps/control/log_tail.h"
 #include "mps/control/questions.h"
-#include "mps/daemon/binary.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/ping.h"
 #include "mps/daemon/supervisor.h"

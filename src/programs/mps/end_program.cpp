@@ -9,7 +9,7 @@
 #include "config/live/config_source.h"
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
-#include "mps/daemon/binary.h"
+#include "mps/control/control_client.h"
 #include "mps/keeper/keeper.h"
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_set.h"

@@ -18,7 +18,7 @@
 #include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/compare.h"
-#include "mps/daemon/binary.h"
+#include "mps/control/control_client.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/endpoints/endpoints.h"
 #include "mps/keeper/keeper.h"
@@ -313,8 +313,8 @@ void MpsProgram::open_nvml() {
 void MpsProgram::look_for_binary() {
   const auto found = control_program(options_, config_.view().config.flags, root_);
   if (!found) return on_binary(found);
-  binary_question_ = mps::describe_control_binary(
-      *loop_, found->path, found->env, [this](const Result<mps::ControlBinary>& binary) { on_binary(binary); });
+  mps::describe_control_binary(*loop_, *found, binary_question_,
+                               [this](const Result<mps::ControlBinary>& binary) { on_binary(binary); });
 }
 
 void MpsProgram::on_binary(const Result<mps::ControlBinary>& binary) {

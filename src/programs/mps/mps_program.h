@@ -10,7 +10,7 @@
 #include "base/time.h"
 #include "config/live/config_source.h"
 #include "config/resolve.h"
-#include "mps/daemon/binary.h"
+#include "mps/control/control_client.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/supervisor.h"
 #include "mps/proof/proof.h"

@@ -12,7 +12,7 @@
 #include "doctor/verify/live/looks.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
-#include "mps/daemon/binary.h"
+#include "mps/control/control_client.h"
 #include "os/socket/status_socket.h"
 #include "probe/container.h"
 

@@ -10,7 +10,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "mps/control/control_client.h"
-#include "mps/daemon/binary.h"
 #include "os/socket/status_socket.h"
 #include "plan/client_limits.h"
 

@@ -1,4 +1,4 @@
-#include "mps/daemon/binary.h"
+#include "mps/control/control_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,8 @@ TEST(ControlBinary, GetsOnlyWhatIsHandedOn) {
 Result<ControlBinary> described(const std::string& path) {
   const auto loop = *os::Loop::open();
   std::optional<Result<ControlBinary>> got;
-  const auto question = describe_control_binary(*loop, path, {}, [&](Result<ControlBinary> binary) {
+  std::unique_ptr<Question> question;
+  describe_control_binary(*loop, {.path = path, .env = {}}, question, [&](Result<ControlBinary> binary) {
     got = std::move(binary);
     loop->stop();
   });
