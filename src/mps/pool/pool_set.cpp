@@ -61,6 +61,7 @@ void PoolSet::want(const plan::Plan& plan, const gpu::Inventory& inventory, cons
 }
 
 void PoolSet::set_other_holders(std::set<std::string> devices) {
+  if (devices == other_holders_) return;
   other_holders_ = std::move(devices);
   look_again();
 }

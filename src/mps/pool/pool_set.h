@@ -6,6 +6,8 @@
 // whose limits changed gets the new limits. A pool that is no longer planned stops after its last client has exited,
 // because a change of configuration must not kill a tenant (pool_life.h). The set restores the compute modes that no
 // pool needs any more. Loop thread only.
+#include <unistd.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,7 +34,6 @@ class PoolSet;
 struct PoolSetSettings {
   DaemonSettings daemons;  // PoolSet::want() sets `proof.every`
   Duration try_again = std::chrono::seconds(10);
-  bool may_serve_all_users = false;                 // this process is root, which -M needs
   std::optional<EndpointsSettings> endpoints = {};  // absent: none
 };
 
@@ -129,7 +130,7 @@ class PoolSet {
 
   const std::map<std::string, Pool>& pools() const { return pools_; }
   std::uint64_t keeper_files() const;  // descriptors that the keeper may have open; 0 = not known
-  bool serves_all_users() const { return binary_ && settings_.may_serve_all_users && binary_->offers_multiuser; }
+  bool serves_all_users() const { return binary_ && binary_->offers_multiuser && ::geteuid() == 0; }  // -M needs root
 
  private:
   friend class Pool;

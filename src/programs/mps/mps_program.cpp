@@ -40,104 +40,11 @@
 namespace tranche::programs {
 namespace {
 
-// Watches the file in which the node agent lists the devices that containers hold without MPS
-// (mps/protocol/requests.h). Loop thread only.
-class OtherHolders {
- public:
-  // on_change: runs inside the constructor, and after each change. The file may appear later, or never.
-  OtherHolders(os::Loop& loop, std::string mps_root, std::function<void(const std::set<std::string>&)> on_change)
-      : mps_root_(std::move(mps_root)), on_change_(std::move(on_change)) {
-    auto watch = os::DirWatch::open(loop, mps_root_, [this](const std::string& name) {
-      if (name == mps::kOtherHoldersFile || name.empty()) look();
-    });
-    if (watch) {
-      watch_ = *std::move(watch);
-    } else {
-      log::warning("other_holders.unwatched", {{"why", watch.error()}});
-    }
-    look();
-  }
-
-  // Reads the file now. Required after reading a configuration: the holders were written before it, but the
-  // notification may come after that of the configuration.
-  void look() {
-    const auto dir = os::Dir::open(mps_root_);
-    const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
-    auto devices = mps::parse_other_holders(text.value_or(""));
-    if (!text && text.error().kind != Kind::kNotFound) {
-      log::warning("other_holders.unread", {{"why", text.error()}});
-      devices = devices_.value_or(devices);  // the last known value
-    }
-    if (devices == devices_) return;
-    devices_ = std::move(devices);
-    on_change_(*devices_);
-  }
-
- private:
-  std::string mps_root_;
-  std::function<void(const std::set<std::string>&)> on_change_;
-  std::optional<std::set<std::string>> devices_;
-  std::unique_ptr<os::DirWatch> watch_;
-};
-
 constexpr Duration kDriverPace = std::chrono::seconds(5);
 // Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
 // goes over all its GPUs at each report, and its answers to kubelet wait meanwhile.
 constexpr Duration kPace = std::chrono::milliseconds(50);
 constexpr rlim_t kOpenFiles = 65536;  // each client costs a daemon several; too few cause shared memory errors
-
-class MpsProgram {
- public:
-  explicit MpsProgram(const MpsOptions& options)
-      : options_(options), config_(options.flags, options.environment, options.unknown_keys, config_places(options)) {}
-  int run();
-
- private:
-  Status begin();  // until a configuration is in effect
-  Status open();
-  Status open_modes();
-  Status open_pools(os::Dir root, const mps::DaemonHome& home);
-  Result<std::string> answer(const std::string& request);
-  void open_nvml();
-  void look_for_binary();
-  void on_binary(const Result<mps::ControlBinary>& binary);
-  void on_inventory(const Result<gpu::Inventory>& scanned);
-  void on_config();
-  void plan_again();
-  void publish();
-  void report();
-  void on_signal(int number);
-  void begin_stop(bool end_clients = false);
-  void end_for_good();
-  MpsView view() const;
-  MpsReadiness readiness() const;
-
-  MpsOptions options_;
-  std::unique_ptr<os::Loop> loop_;  // first, so that it is destroyed last
-  config::ConfigSource config_;
-  std::string root_;
-  std::optional<os::FileLock> lock_;
-  std::optional<gpu::NvmlThread> nvml_;
-  std::unique_ptr<mps::ComputeModes> modes_;
-  std::shared_ptr<mps::Endings> endings_;
-  std::unique_ptr<mps::PoolSet> pools_;
-  std::unique_ptr<OtherHolders> other_holders_;
-  std::unique_ptr<mps::Question> binary_question_;
-  std::string binary_problem_;
-  std::optional<gpu::Inventory> inventory_;
-  gpu::Presence presence_;
-  std::string driver_problem_ = "the driver library is being opened";
-  plan::Plan plan_;
-  std::vector<Problem> plan_problems_;
-  MpsPages pages_;
-  std::unique_ptr<os::Timer> report_due_;
-  MonoTime next_report_{};
-  std::string states_;  // of the pools, as of the last report
-  std::unique_ptr<observe::HttpPages> http_;
-  std::unique_ptr<os::StatusServer> status_;
-  bool stopping_ = false;
-  int exit_code_ = 0;
-};
 
 std::string states_of(const mps::PoolSet& pools) {
   std::string states;
@@ -162,306 +69,356 @@ std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
   return std::clamp(limit.rlim_cur / parts, fewest, most);
 }
 
-int MpsProgram::run() {
-  ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit; a child process gets the default back (os/process)
-  const auto& config = config_.view();
-  if (config_.hopeless()) {
-    for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
-    return 2;
+class MpsProgram {
+ public:
+  explicit MpsProgram(const MpsOptions& options)
+      : options_(options), config_(options.flags, options.environment, options.unknown_keys, config_places(options)) {}
+
+  int run() {
+    ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit; a child process gets the default back (os/process)
+    const auto& config = config_.view();
+    if (config_.hopeless()) {
+      for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
+      return 2;
+    }
+    if (const auto begun = begin(); !begun) {
+      log::error("start.failed", {{"why", begun.error()}});
+      return 1;
+    }
+    if (!config.in_force) return 0;  // stopped while waiting for one
+    config::log_problems(config.problems);
+    config::log_effective(config);
+    root_ = mps_root_of(options_, config.config.flags);
+
+    if (const auto opened = open(); !opened) {
+      log::error("start.failed", {{"why", opened.error()}});
+      return 1;
+    }
+    log::info("mps.started", {{"mps_root", root_}, {"config", config.path}});
+    loop_->run();
+
+    nvml_.reset();  // joins its thread before objects that its callbacks use are destroyed
+    http_.reset();
+    status_.reset();
+    log::info("stopped", {{"exit_code", exit_code_}});
+    return exit_code_;
   }
-  if (const auto begun = begin(); !begun) {
-    log::error("start.failed", {{"why", begun.error()}});
-    return 1;
+
+ private:
+  Status begin() {
+    TRY(loop_, os::Loop::open());
+    TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
+    return config_.begin(*loop_, nullptr);
   }
-  if (!config.in_force) return 0;  // stopped while waiting for one
-  config::log_problems(config.problems);
-  config::log_effective(config);
-  root_ = mps_root_of(options_, config.config.flags);
 
-  if (const auto opened = open(); !opened) {
-    log::error("start.failed", {{"why", opened.error()}});
-    return 1;
+  Status open() {
+    const auto home = daemon_home(options_, config_.view().config.flags, root_);
+    TRY_STATUS(mps::check_home(home));
+    auto root = os::Dir::create(root_, 0755);
+    if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
+    TRY(lock_, lock_mps_root(root_));
+    // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
+    TRY_STATUS(root->remove_tree("mps.sock"));
+    TRY_STATUS(mps::set_reach(root_, mps::Reach::kOwner));
+    raise_open_file_limit();
+    // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+
+    TRY_STATUS(open_modes());
+    TRY_STATUS(open_pools(*std::move(root), home));
+    follow_other_holders();
+    TRY(status_, os::StatusServer::open(
+                     *loop_, root_ + "/mps.sock", [this](const std::string& request) { return answer(request); }, {},
+                     [this](const std::string& request, const os::StatusServer::Reply& reply) {
+                       pools_->answer(request, [reply](const std::string& json) { reply(json); });
+                     }));
+    http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
+    TRY_STATUS(http_->open());
+    if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
+      log::warning("config.unwatched", {{"why", followed.error()}});
+    }
+    look_for_binary();
+    open_nvml();
+    publish();
+    return {};
   }
-  log::info("mps.started", {{"mps_root", root_}, {"config", config.path}});
-  loop_->run();
 
-  nvml_.reset();  // joins its thread before objects that its callbacks use are destroyed
-  http_.reset();
-  status_.reset();
-  log::info("stopped", {{"exit_code", exit_code_}});
-  return exit_code_;
-}
-
-Status MpsProgram::begin() {
-  TRY(loop_, os::Loop::open());
-  TRY_STATUS(loop_->on_signals({SIGTERM, SIGINT, SIGQUIT, SIGHUP}, [this](int number) { on_signal(number); }));
-  return config_.begin(*loop_, nullptr);
-}
-
-Status MpsProgram::open() {
-  const auto home = daemon_home(options_, config_.view().config.flags, root_);
-  TRY_STATUS(mps::check_home(home));
-  auto root = os::Dir::create(root_, 0755);
-  if (!root) return std::unexpected(within(root.error(), "cannot make the MPS root (--mps-root)"));
-  TRY(lock_, lock_mps_root(root_));
-  // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
-  TRY_STATUS(root->remove_tree("mps.sock"));
-  TRY_STATUS(mps::set_reach(root_, mps::Reach::kOwner));
-  raise_open_file_limit();
-  // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-
-  TRY_STATUS(open_modes());
-  TRY_STATUS(open_pools(*std::move(root), home));
-  other_holders_ = std::make_unique<OtherHolders>(*loop_, root_,
-                                                  [this](const auto& devices) { pools_->set_other_holders(devices); });
-  TRY(status_, os::StatusServer::open(
-                   *loop_, root_ + "/mps.sock", [this](const std::string& request) { return answer(request); }, {},
-                   [this](const std::string& request, const os::StatusServer::Reply& reply) {
-                     pools_->answer(request, [reply](const std::string& json) { reply(json); });
-                   }));
-  http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
-  TRY_STATUS(http_->open());
-  if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
-    log::warning("config.unwatched", {{"why", followed.error()}});
+  Status open_modes() {
+    TRY(auto modes, mps::ComputeModes::open(root_, [this](const std::string& uuid, gpu::ComputeMode mode,
+                                                          mps::ComputeModes::Done done) {
+          if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
+          nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
+            if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", gpu::to_string(mode)}});
+            done(status);
+          });
+        }));
+    if (!modes.lost().empty())
+      log::error("state.lost",
+                 {{"what", modes.lost()},
+                  {"effect",
+                   "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
+                   "another one with nvidia-smi -c"}});
+    modes_ = std::make_unique<mps::ComputeModes>(std::move(modes));
+    return {};
   }
-  look_for_binary();
-  open_nvml();
-  publish();
-  return {};
-}
 
-Status MpsProgram::open_modes() {
-  TRY(auto modes, mps::ComputeModes::open(
-                      root_, [this](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
-                        if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
-                        nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
-                          if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", gpu::to_string(mode)}});
-                          done(status);
-                        });
-                      }));
-  if (!modes.lost().empty())
-    log::error("state.lost", {{"what", modes.lost()},
-                              {"effect",
-                               "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
-                               "another one with nvidia-smi -c"}});
-  modes_ = std::make_unique<mps::ComputeModes>(std::move(modes));
-  return {};
-}
+  Status open_pools(os::Dir root, const mps::DaemonHome& home) {
+    endings_ = std::make_shared<mps::Endings>(*loop_, std::move(root));
+    if (!endings_->lost().empty())
+      log::error("state.lost", {{"what", endings_->lost()},
+                                {"effect",
+                                 "a client that was being ended when tranche mps was killed may stay stopped until its "
+                                 "container ends"}});
+    TRY(auto logs, mps::LogWatch::open(*loop_));
+    const auto& sharing = config_.view().config.sharing;
+    mps::PoolSetSettings settings{
+        .daemons = {.paths = {root_},
+                    .home = home,
+                    .supervisor = options_.supervisor,
+                    .proof = options_.proof,
+                    .proof_program = options_.proof_program,
+                    .endings = endings_,
+                    .logs = std::move(logs)},
+        .try_again = options_.search_again,
+        .endpoints = mps::EndpointsSettings{.paths = {root_},
+                                            .home = home,
+                                            .policy = sharing.endpoint,
+                                            .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
+                                                      .connections = part_of_open_files(16, 16, 4096)}}};
+    pools_ = std::make_unique<mps::PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
+    endings_->finish_left(
+        {.patience = sharing.stop_patience,
+         .killed_with = pools_->killed_with(),
+         .patience_with_those = sharing.stop_patience},
+        [](const std::vector<mps::Terminated>& outcomes) {
+          if (outcomes.empty()) return;
+          const auto ended =
+              std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
+          log::info("clients.end_finished",
+                    {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
+        });
+    return {};
+  }
 
-Status MpsProgram::open_pools(os::Dir root, const mps::DaemonHome& home) {
-  endings_ = std::make_shared<mps::Endings>(*loop_, std::move(root));
-  if (!endings_->lost().empty())
-    log::error("state.lost", {{"what", endings_->lost()},
-                              {"effect",
-                               "a client that was being ended when tranche mps was killed may stay stopped until its "
-                               "container ends"}});
-  TRY(auto logs, mps::LogWatch::open(*loop_));
-  const auto& sharing = config_.view().config.sharing;
-  mps::PoolSetSettings settings{
-      .daemons = {.paths = {root_},
-                  .home = home,
-                  .supervisor = options_.supervisor,
-                  .proof = options_.proof,
-                  .proof_program = options_.proof_program,
-                  .endings = endings_,
-                  .logs = std::move(logs)},
-      .try_again = options_.search_again,
-      .may_serve_all_users = ::geteuid() == 0,
-      .endpoints = mps::EndpointsSettings{.paths = {root_},
-                                          .home = home,
-                                          .policy = sharing.endpoint,
-                                          .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
-                                                    .connections = part_of_open_files(16, 16, 4096)}}};
-  pools_ = std::make_unique<mps::PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
-  endings_->finish_left(
-      {.patience = sharing.stop_patience,
-       .killed_with = pools_->killed_with(),
-       .patience_with_those = sharing.stop_patience},
-      [](const std::vector<mps::Terminated>& outcomes) {
-        if (outcomes.empty()) return;
-        const auto ended = std::ranges::count(outcomes, mps::TerminateOutcome::kTerminated, &mps::Terminated::outcome);
-        log::info("clients.end_finished",
-                  {{"ended", ended}, {"of", outcomes.size()}, {"why", "tranche mps was killed while it ended them"}});
-      });
-  return {};
-}
-
-Result<std::string> MpsProgram::answer(const std::string& request) {
-  if (request == "status" || request == "watch") return json_text(mps_document(view()));
-  if (request != "end")
-    return fail(Kind::kInvalid,
-                "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request);
-  loop_->post([this] { end_for_good(); });
-  return json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}));
-}
-
-void MpsProgram::open_nvml() {
-  auto settings = config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
-  // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
-  settings.fault_events = false;
-  settings.event_pace = kDriverPace;
-  nvml_.emplace(*loop_,
-                gpu::NvmlThread::Callbacks{.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
-                                           .on_event =
-                                               [this](const gpu::GpuEvent& event) {
-                                                 if (event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
-                                               }});
-  nvml_->start(settings);
-}
-
-void MpsProgram::look_for_binary() {
-  const auto found = control_program(options_, config_.view().config.flags, root_);
-  if (!found) return on_binary(found);
-  mps::describe_control_binary(*loop_, *found, binary_question_,
-                               [this](const Result<mps::ControlBinary>& binary) { on_binary(binary); });
-}
-
-void MpsProgram::on_binary(const Result<mps::ControlBinary>& binary) {
-  if (stopping_) return;
-  if (!binary) {
-    const std::string problem = to_string(binary.error());
-    if (problem != binary_problem_) log::warning("mps_control.missing", {{"why", problem}});
-    binary_problem_ = problem;
-    pools_->set_binary(binary);
-    loop_->after(options_.search_again, [this] {
-      if (!stopping_) look_for_binary();
+  // The file in which the node agent lists the devices that containers hold without MPS (mps/protocol/requests.h) may
+  // appear later, or never.
+  void follow_other_holders() {
+    auto watch = os::DirWatch::open(*loop_, root_, [this](const std::string& name) {
+      if (name == mps::kOtherHoldersFile || name.empty()) read_other_holders();
     });
-    return;
+    if (!watch) log::warning("other_holders.unwatched", {{"why", watch.error()}});
+    holders_watch_ = std::move(watch).value_or(nullptr);
+    read_other_holders();
   }
-  binary_problem_.clear();
-  log::info("mps_control.found",
-            {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
-  const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
-  if (const auto set = mps::set_reach(root_, servers_of_users ? mps::Reach::kServers : mps::Reach::kOwner); !set)
-    log::error("pools.reach", {{"why", set.error()}});
-  pools_->set_binary(binary);
-  if (!pools_->serves_all_users()) {
-    log::warning("mps.one_user",
-                 {{"why", ::geteuid() == 0 ? "this MPS cannot serve several users at once" : "not started as root"},
-                  {"effect", "a client of another user waits until every client of the first has left"}});
-  }
-}
 
-void MpsProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
-  if (!scanned) {
-    const std::string problem = to_string(scanned.error());
-    if (problem != driver_problem_) log::warning("driver.waiting", {{"why", problem}});
-    driver_problem_ = problem;
-    return publish();
+  void read_other_holders() {
+    const auto dir = os::Dir::open(root_);
+    const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
+    if (text || text.error().kind == Kind::kNotFound)
+      return pools_->set_other_holders(mps::parse_other_holders(text.value_or("")));
+    log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
   }
-  if (!inventory_) {
-    log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
-  } else {
-    for (const auto& change : gpu::changes(*inventory_, *scanned)) {
-      log::info("inventory.changed", {{"what", change}});
+
+  Result<std::string> answer(const std::string& request) {
+    if (request == "status" || request == "watch") return json_text(mps_document(view()));
+    if (request != "end")
+      return fail(Kind::kInvalid,
+                  "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request);
+    loop_->post([this] { end_for_good(); });
+    return json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}));
+  }
+
+  void open_nvml() {
+    auto settings =
+        config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+    // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
+    settings.fault_events = false;
+    settings.event_pace = kDriverPace;
+    nvml_.emplace(*loop_,
+                  gpu::NvmlThread::Callbacks{.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
+                                             .on_event =
+                                                 [this](const gpu::GpuEvent& event) {
+                                                   if (event.what == gpu::GpuEvent::What::kBack) nvml_->rescan();
+                                                 }});
+    nvml_->start(settings);
+  }
+
+  void look_for_binary() {
+    const auto found = control_program(options_, config_.view().config.flags, root_);
+    if (!found) return on_binary(found);
+    mps::describe_control_binary(*loop_, *found, binary_question_,
+                                 [this](const Result<mps::ControlBinary>& binary) { on_binary(binary); });
+  }
+
+  void on_binary(const Result<mps::ControlBinary>& binary) {
+    if (stopping_) return;
+    if (!binary) {
+      const std::string problem = to_string(binary.error());
+      if (problem != binary_problem_) log::warning("mps_control.missing", {{"why", problem}});
+      binary_problem_ = problem;
+      pools_->set_binary(binary);
+      loop_->after(options_.search_again, [this] {
+        if (!stopping_) look_for_binary();
+      });
+      return;
+    }
+    binary_problem_.clear();
+    log::info("mps_control.found",
+              {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
+    const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
+    if (const auto set = mps::set_reach(root_, servers_of_users ? mps::Reach::kServers : mps::Reach::kOwner); !set)
+      log::error("pools.reach", {{"why", set.error()}});
+    pools_->set_binary(binary);
+    if (!pools_->serves_all_users()) {
+      log::warning("mps.one_user",
+                   {{"why", ::geteuid() == 0 ? "this MPS cannot serve several users at once" : "not started as root"},
+                    {"effect", "a client of another user waits until every client of the first has left"}});
     }
   }
-  presence_.saw(options_.system_root, *scanned);
-  const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
-  inventory_ = gpu::keep_missing(inventory_.value_or(gpu::Inventory{}), *scanned, has_left).inventory;
-  for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
-  driver_problem_.clear();
-  plan_again();
-}
 
-void MpsProgram::on_config() {
-  config::log_problems(config_.view().problems);
-  log::info("config.changed",
-            {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
-  config::log_effective(config_.view());
-  plan_again();
-}
-
-void MpsProgram::plan_again() {
-  if (inventory_ && !stopping_) {
-    const auto kept = plan::keep_gpus(config_.view().config.devices, *inventory_);
-    auto plan = plan::make_plan(config_.view().config, kept);
-    if (plan) {
-      plan_problems_.clear();
-      plan_ = *std::move(plan);
-      if (plan_.pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
-      const auto& sharing = config_.view().config.sharing;
-      other_holders_->look();
-      pools_->want(plan_, kept, sharing);
-    } else if (plan.error() != plan_problems_) {
-      plan_problems_ = plan.error();  // the previous plan stays
-      config::log_problems(plan_problems_);
+  void on_inventory(const Result<gpu::Inventory>& scanned) {
+    if (!scanned) {
+      const std::string problem = to_string(scanned.error());
+      if (problem != driver_problem_) log::warning("driver.waiting", {{"why", problem}});
+      driver_problem_ = problem;
+      return publish();
     }
+    if (!inventory_) {
+      log::info("driver.ready", {{"version", scanned->driver_version}, {"gpus", scanned->gpus.size()}});
+    } else {
+      for (const auto& change : gpu::changes(*inventory_, *scanned)) {
+        log::info("inventory.changed", {{"what", change}});
+      }
+    }
+    presence_.saw(options_.system_root, *scanned);
+    const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
+    inventory_ = gpu::keep_missing(inventory_.value_or(gpu::Inventory{}), *scanned, has_left).inventory;
+    for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
+    driver_problem_.clear();
+    plan_again();
   }
-  publish();
-}
 
-MpsView MpsProgram::view() const {
-  MpsView seen{config_.view(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
-  if (!http_) return seen;
-  seen.pages_problem = http_->problem();
-  seen.loop = http_->loop();
-  return seen;
-}
-
-MpsReadiness MpsProgram::readiness() const {
-  return mps_readiness({.ends = stopping_,
-                        .driver_problem = driver_problem_,
-                        .needs_driver = config_.view().config.flags.fail_on_init_error,
-                        .plan_problems = plan_problems_,
-                        .pools = pool_readiness(*pools_)});
-}
-
-// A change of a pool's state is reported at once: claims and slots of its GPUs wait for it.
-void MpsProgram::publish() {
-  if (!pools_) return;
-  if (!report_due_ || states_of(*pools_) != states_) return report();
-  if (report_due_->running()) return;
-  report_due_->start(std::max<Duration>(next_report_ - loop_->now(), Duration::zero()), [this] { report(); });
-}
-
-void MpsProgram::report() {
-  if (!report_due_) report_due_ = std::make_unique<os::Timer>(*loop_);
-  report_due_->stop();
-  next_report_ = loop_->now() + kPace;
-  states_ = states_of(*pools_);
-  if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
-  if (status_) status_->changed();
-}
-
-void MpsProgram::on_signal(int number) {
-  if (number == SIGHUP) {
-    log::info("config.reload", {{"because", "SIGHUP"}});
-    return config_.reload();
+  void on_config() {
+    config::log_problems(config_.view().problems);
+    log::info("config.changed",
+              {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
+    config::log_effective(config_.view());
+    plan_again();
   }
-  if (stopping_) return;
-  log::info("stop.asked", {{"signal", number}});
-  if (!pools_) return loop_->stop();  // nothing was started yet
-  if (!options_.daemons_on_host) return begin_stop();
-  // Compute modes and their file stay too: as long as a daemon serves, no process may run outside MPS.
-  stopping_ = true;
-  log::info("stop.daemons_left", {{"pools", pools_->pools().size()}, {"end_them", "tranche mps --end"}});
-  loop_->stop();
-}
 
-void MpsProgram::end_for_good() {
-  if (stopping_) return;
-  log::info("stop.asked", {{"by", "tranche mps --end"}});
-  begin_stop(/*end_clients=*/true);
-}
+  void plan_again() {
+    if (inventory_ && !stopping_) {
+      const auto kept = plan::keep_gpus(config_.view().config.devices, *inventory_);
+      auto plan = plan::make_plan(config_.view().config, kept);
+      if (plan) {
+        plan_problems_.clear();
+        if (plan->pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
+        read_other_holders();  // they were written before this configuration, but their notification may come after it
+        pools_->want(*plan, kept, config_.view().config.sharing);
+      } else if (plan.error() != plan_problems_) {
+        plan_problems_ = plan.error();  // the previous plan stays
+        config::log_problems(plan_problems_);
+      }
+    }
+    publish();
+  }
 
-void MpsProgram::begin_stop(bool end_clients) {
-  stopping_ = true;
-  report();
-  binary_question_.reset();
-  loop_->after(options_.stop_patience, [this] {
-    log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});
-    exit_code_ = 1;
+  MpsView view() const {
+    MpsView seen{config_.view(), plan_problems_, driver_problem_, *pools_, loop_->now(), ::getpid()};
+    if (!http_) return seen;
+    seen.pages_problem = http_->problem();
+    seen.loop = http_->loop();
+    return seen;
+  }
+
+  MpsReadiness readiness() const {
+    return mps_readiness({.ends = stopping_,
+                          .driver_problem = driver_problem_,
+                          .needs_driver = config_.view().config.flags.fail_on_init_error,
+                          .plan_problems = plan_problems_,
+                          .pools = pool_readiness(*pools_)});
+  }
+
+  // A change of a pool's state is reported at once: claims and slots of its GPUs wait for it.
+  void publish() {
+    if (!pools_) return;
+    if (!report_due_ || states_of(*pools_) != states_) return report();
+    if (report_due_->running()) return;
+    report_due_->start(std::max<Duration>(next_report_ - loop_->now(), Duration::zero()), [this] { report(); });
+  }
+
+  void report() {
+    if (!report_due_) report_due_ = std::make_unique<os::Timer>(*loop_);
+    report_due_->stop();
+    next_report_ = loop_->now() + kPace;
+    states_ = states_of(*pools_);
+    if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
+    if (status_) status_->changed();
+  }
+
+  void on_signal(int number) {
+    if (number == SIGHUP) {
+      log::info("config.reload", {{"because", "SIGHUP"}});
+      return config_.reload();
+    }
+    if (stopping_) return;
+    log::info("stop.asked", {{"signal", number}});
+    if (!pools_) return loop_->stop();  // nothing was started yet
+    if (!options_.daemons_on_host) return begin_stop(/*end_clients=*/false);
+    // Compute modes and their file stay too: as long as a daemon serves, no process may run outside MPS.
+    stopping_ = true;
+    log::info("stop.daemons_left", {{"pools", pools_->pools().size()}, {"end_them", "tranche mps --end"}});
     loop_->stop();
-  });
-  pools_->stop(
-      [this] {
-        if (!options_.daemons_on_host) mps::end_keeper(root_, /*wait=*/false);
-        loop_->stop();
-      },
-      end_clients);
-}
+  }
+
+  void end_for_good() {
+    if (stopping_) return;
+    log::info("stop.asked", {{"by", "tranche mps --end"}});
+    begin_stop(/*end_clients=*/true);
+  }
+
+  void begin_stop(bool end_clients) {
+    stopping_ = true;
+    report();
+    binary_question_.reset();
+    loop_->after(options_.stop_patience, [this] {
+      log::error("stop.incomplete", {{"why", "a daemon or a driver call does not end"}});
+      exit_code_ = 1;
+      loop_->stop();
+    });
+    pools_->stop(
+        [this] {
+          if (!options_.daemons_on_host) mps::end_keeper(root_, /*wait=*/false);
+          loop_->stop();
+        },
+        end_clients);
+  }
+
+  MpsOptions options_;
+  std::unique_ptr<os::Loop> loop_;  // first, so that it is destroyed last
+  config::ConfigSource config_;
+  std::string root_;
+  std::optional<os::FileLock> lock_;
+  std::optional<gpu::NvmlThread> nvml_;
+  std::unique_ptr<mps::ComputeModes> modes_;
+  std::shared_ptr<mps::Endings> endings_;
+  std::unique_ptr<mps::PoolSet> pools_;
+  std::unique_ptr<os::DirWatch> holders_watch_;
+  std::unique_ptr<mps::Question> binary_question_;
+  std::string binary_problem_;
+  std::optional<gpu::Inventory> inventory_;
+  gpu::Presence presence_;
+  std::string driver_problem_ = "the driver library is being opened";
+  std::vector<Problem> plan_problems_;
+  MpsPages pages_;
+  std::unique_ptr<os::Timer> report_due_;
+  MonoTime next_report_{};
+  std::string states_;  // of the pools, as of the last report
+  std::unique_ptr<observe::HttpPages> http_;
+  std::unique_ptr<os::StatusServer> status_;
+  bool stopping_ = false;
+  int exit_code_ = 0;
+};
 
 }  // namespace
 
