@@ -89,16 +89,31 @@ std::vector<pid_t> running_daemons(int host_pid) {
 
 enum class Trace { kFile, kSocket, kProc };
 
+struct Candidate {
+  pid_t pid = 0;
+  Trace trace = Trace::kFile;
+  bool in_file = false;  // the pid file names it
+};
+
 // Passes each process that may be the daemon of a pipe directory to `judge` until one returns true. Reads /proc only if
 // the pid file and the socket give no result.
-void try_candidates(const std::optional<pid_t>& in_file, const std::string& pipe, int host_pid,
-                    const std::function<bool(pid_t, Trace)>& judge) {
+void try_candidates(const std::string& pipe, int host_pid, const std::function<bool(const Candidate&)>& judge) {
+  const auto directory = os::Dir::open(pipe);
+  const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
+  const auto in_file = text ? pid_of(*text) : std::nullopt;
   const auto listens = listener_of(pipe + "/control");
-  if (listens && judge(*listens, Trace::kSocket)) return;
-  if (in_file && in_file != listens && judge(*in_file, Trace::kFile)) return;
+  if (listens && judge({*listens, Trace::kSocket, in_file == listens})) return;
+  if (in_file && in_file != listens && judge({*in_file, Trace::kFile, true})) return;
   for (const pid_t pid : running_daemons(host_pid)) {
-    if (pid != in_file && pid != listens && judge(pid, Trace::kProc)) return;
+    if (pid != in_file && pid != listens && judge({pid, Trace::kProc})) return;
   }
+}
+
+// Whether the memory of a process that runs this program may be read: one in a container can block that for as long as
+// it likes.
+bool may_be_daemon(const Candidate& candidate, const std::string& program, int host_pid) {
+  return is_control_program(program) &&
+         (candidate.trace == Trace::kSocket || is_outside_of_containers(candidate.pid, host_pid));
 }
 
 std::map<std::string, std::string> environment_of(pid_t pid) {
@@ -120,13 +135,11 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
 // The daemon of a pool, also if the pool is no longer planned.
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = grants::Paths{mps_root}.pipe(pool);
-  const auto directory = os::Dir::open(pipe);
-  const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
   std::optional<pid_t> daemon;
-  try_candidates(text ? pid_of(*text) : std::nullopt, pipe, kHost, [&](pid_t pid, Trace trace) {
+  try_candidates(pipe, kHost, [&](const Candidate& candidate) {
+    const pid_t pid = candidate.pid;
     const auto program = program_of(pid);
-    if (!is_ours(pid) || !program || !is_control_program(*program)) return false;
-    if (trace != Trace::kSocket && !is_outside_of_containers(pid, kHost)) return false;
+    if (!is_ours(pid) || !program || !may_be_daemon(candidate, *program, kHost)) return false;
     const std::string theirs = value_of(environment_of(pid), kPipe);
     if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
     daemon = pid;
@@ -135,13 +148,13 @@ std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& p
   return daemon;
 }
 
-std::unexpected<Error> foreign(pid_t pid, const std::string& what, const PoolDirs& dirs) {
+std::unexpected<Error> foreign(pid_t pid, const std::string& what, const std::string& pipe) {
   return fail(
       Kind::kConflict,
       fmt::format("an MPS control daemon (pid {}) that this program did not start holds the pipe directory ({}); "
                   "stop it with: echo quit | CUDA_MPS_PIPE_DIRECTORY={} nvidia-cuda-mps-control",
-                  pid, what, dirs.pipe()),
-      dirs.pipe());
+                  pid, what, pipe),
+      pipe);
 }
 
 // The same file, or the file that was at its path when the process started.
@@ -153,35 +166,35 @@ bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected)
 }
 
 // nullopt: not a daemon of this pipe directory.
-Result<std::optional<os::ProcessRef>> judge(pid_t pid, Trace trace, const PoolDirs& dirs,
+Result<std::optional<os::ProcessRef>> judge(const Candidate& candidate, const std::string& pipe,
                                             const ExpectedDaemon& expected) {
+  const pid_t pid = candidate.pid;
   const auto ref = os::process_ref(pid);
   if (!ref || !is_ours(pid)) return std::nullopt;
   const auto program = program_of(pid);
   if (!program && program.error().code == ENOENT) return std::nullopt;  // a kernel thread, or it has exited
-  if (program && !is_control_program(*program)) return std::nullopt;    // another program has the pid now
-  // Before its environment is read: a process in a container can block that read for as long as it likes.
-  if (program && trace != Trace::kSocket && !is_outside_of_containers(pid, expected.home.host_pid)) return std::nullopt;
+  if (program && !may_be_daemon(candidate, *program, expected.home.host_pid)) return std::nullopt;
   const auto environ = program ? os::read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
     const auto again = os::process_ref(pid);
     if (!again || *again != *ref) return std::nullopt;  // it exited during the check
-    return foreign(pid, to_string(program ? environ.error() : program.error()), dirs);
+    return foreign(pid, to_string(program ? environ.error() : program.error()), pipe);
   }
   const auto variables = parse_environ(*environ);
   // A different pipe directory means a different daemon: the pid in a stale pid file was reused.
   if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
   if (!runs(pid, *program, expected))
-    return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), dirs);
+    return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), pipe);
   if (const auto devices = value_of(variables, kDevices); devices != value_of(expected.environment, kDevices))
-    return foreign(pid, fmt::format("its {} is {}", kDevices, in_quotes(devices)), dirs);
+    return foreign(pid, fmt::format("its {} is {}", kDevices, in_quotes(devices)), pipe);
   return *ref;
 }
 
-std::string note_of(pid_t pid, Trace trace, std::optional<pid_t> in_file, const PoolDirs& dirs) {
-  if (pid == in_file) return {};
-  return fmt::format("{}/{} does not name the control daemon; pid {} was found {}", dirs.pipe(), kPidFile, pid,
-                     trace == Trace::kSocket ? "by the socket at which it listens" : "by its program and environment");
+std::string note_of(const Candidate& daemon, const std::string& pipe) {
+  if (daemon.in_file) return {};
+  return fmt::format(
+      "{}/{} does not name the control daemon; pid {} was found {}", pipe, kPidFile, daemon.pid,
+      daemon.trace == Trace::kSocket ? "by the socket at which it listens" : "by its program and environment");
 }
 
 }  // namespace
@@ -226,15 +239,13 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   return left;
 }
 
-Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, const ExpectedDaemon& expected) {
-  const auto text = dirs.read_pid_file();
-  const auto in_file = text ? pid_of(*text) : std::nullopt;
+Result<std::optional<AdoptableDaemon>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected) {
   std::optional<AdoptableDaemon> found;
   std::optional<Error> conflict;
-  try_candidates(in_file, dirs.pipe(), expected.home.host_pid, [&](pid_t pid, Trace trace) {
-    const auto judged = judge(pid, trace, dirs, expected);
+  try_candidates(pipe, expected.home.host_pid, [&](const Candidate& candidate) {
+    const auto judged = judge(candidate, pipe, expected);
     if (!judged) conflict = conflict.value_or(judged.error());
-    if (judged && *judged) found = AdoptableDaemon{**judged, note_of(pid, trace, in_file, dirs)};
+    if (judged && *judged) found = AdoptableDaemon{**judged, note_of(candidate, pipe)};
     return found.has_value();
   });
   if (!found && conflict) return std::unexpected(*conflict);

@@ -11,7 +11,6 @@
 
 #include "base/result.h"
 #include "mps/daemon/daemon_home.h"
-#include "mps/pool/pool_dirs.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {
@@ -28,7 +27,7 @@ struct AdoptableDaemon {
 };
 
 // nullopt: no daemon runs there. kConflict: one runs with a different program or environment than ours.
-Result<std::optional<AdoptableDaemon>> find_adoptable(const PoolDirs& dirs, const ExpectedDaemon& expected);
+Result<std::optional<AdoptableDaemon>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected);
 
 // A daemon that runs under an MPS root, planned or not: for stopping what an earlier run left.
 struct LeftPool {

@@ -16,6 +16,7 @@
 #include <filesystem>
 
 #include "blocked_process.h"
+#include "mps/pool/pool_dirs.h"
 #include "os/files/scratch.h"
 #include "os/socket/socket_fixture.h"
 
@@ -29,12 +30,12 @@ TEST(Adoption, ReadsNothingThatATenantCanBlock) {
   const os::Scratch scratch;
   const test::BlockedProcess tenant(scratch / "nvidia-cuda-mps-control");
   if (!tenant.ready()) GTEST_SKIP() << "needs root and /dev/fuse";
-  const auto dirs = PoolDirs::make({scratch.path()}, "gpu-1");
-  ASSERT_TRUE(dirs);
+  const grants::Paths paths{scratch.path()};
+  ASSERT_TRUE(make_pool_dirs(paths, "gpu-1"));
   const auto pools = tenant.within_time([&] { return find_left_pools(scratch.path()); });
   ASSERT_TRUE(pools.has_value()) << "the search waits for the tenant";
   EXPECT_THAT(pools->value(), IsEmpty());
-  const auto daemon = tenant.within_time([&] { return find_adoptable(*dirs, {}); });
+  const auto daemon = tenant.within_time([&] { return find_adoptable(paths.pipe("gpu-1"), {}); });
   ASSERT_TRUE(daemon.has_value()) << "the search waits for the tenant";
   EXPECT_EQ(daemon->value(), std::nullopt);
 }
@@ -43,20 +44,20 @@ TEST(Adoption, ReadsNothingThatATenantCanBlock) {
 // Promise: mps: A process that has the number of a dead daemon is not adopted.
 TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
   const os::Scratch scratch;
-  const auto dirs = PoolDirs::make({scratch.path()}, "gpu-1");
-  ASSERT_TRUE(dirs);
+  const grants::Paths paths{scratch.path()};
+  ASSERT_TRUE(make_pool_dirs(paths, "gpu-1"));
   const std::string program = scratch / "nvidia-cuda-mps-control";
   std::filesystem::copy_file("/bin/sleep", program);
   ExpectedDaemon expected;
   expected.program = program;
-  expected.environment = {{"CUDA_MPS_PIPE_DIRECTORY", dirs->pipe()}};
+  expected.environment = {{"CUDA_MPS_PIPE_DIRECTORY", paths.pipe("gpu-1")}};
   const os::Fd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   int none = -1;
   socklen_t size = sizeof none;
   constexpr int kPeerPidfd = 77;  // SO_PEERPIDFD
   if (::getsockopt(socket.get(), SOL_SOCKET, kPeerPidfd, &none, &size) != 0 && errno == ENOPROTOOPT)
     GTEST_SKIP() << "needs Linux 6.5";
-  os::bind_at(socket.get(), dirs->control_socket());
+  os::bind_at(socket.get(), paths.pipe("gpu-1") + "/control");
   const pid_t daemon = ::fork();
   if (daemon == 0) ::_exit(::listen(socket.get(), 5));
   ::waitpid(daemon, nullptr, 0);
@@ -69,7 +70,7 @@ TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
   how.set_tid_size = 1;
   const long tenant = ::syscall(SYS_clone3, &how, sizeof how);
   if (tenant == 0) {
-    const std::string pipe = "CUDA_MPS_PIPE_DIRECTORY=" + dirs->pipe();
+    const std::string pipe = "CUDA_MPS_PIPE_DIRECTORY=" + paths.pipe("gpu-1");
     const char* const environment[] = {pipe.c_str(), nullptr};
     if (::unshare(CLONE_NEWNS) == 0)
       ::execle(program.c_str(), program.c_str(), "600", nullptr, environment);  // closes `started`
@@ -80,7 +81,7 @@ TEST(Adoption, AProcessWithTheNumberOfADeadDaemonIsNoDaemon) {
   char byte = 0;
   EXPECT_EQ(::read(started[0], &byte, 1), 0);
   ::close(started[0]);
-  const auto found = find_adoptable(*dirs, expected);
+  const auto found = find_adoptable(paths.pipe("gpu-1"), expected);
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_FALSE(found->has_value()) << "a tenant's process was taken for the daemon";
   ::kill(daemon, SIGKILL);

@@ -167,8 +167,7 @@ Status Endpoints::use_links(const std::string& reason) {
   if (link_reason_ != reason)
     log::warning("endpoints.linked", {{"pool", id_}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   link_reason_ = reason;
-  TRY(const auto dirs, PoolDirs::make(context_.settings.paths, id_));
-  const auto linked = dirs.relink_endpoints();
+  const auto linked = relink_endpoints(context_.settings.paths, id_);
   // Through links clients connect at any time: no grant's limits may stay set.
   owner_.set_next_limits(std::nullopt, [id = id_](const Status& status) {
     if (!status) log::warning("pool.limits_not_own", {{"pool", id}, {"why", status.error()}});

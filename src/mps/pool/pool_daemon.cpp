@@ -20,10 +20,10 @@ namespace {
 
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 
-std::map<std::string, std::string> environment_of(const PoolSettings& settings, const PoolDirs& dirs) {
+std::map<std::string, std::string> environment_of(const PoolSettings& settings) {
   auto env = settings.binary.env;
-  env[plan::kPipeVariable] = dirs.pipe();
-  env[plan::kLogVariable] = dirs.log().path();
+  env[plan::kPipeVariable] = settings.paths.pipe(settings.id);
+  env[plan::kLogVariable] = settings.paths.log(settings.id);
   env["CUDA_VISIBLE_DEVICES"] = join(settings.devices, ",");
   return env;
 }
@@ -47,7 +47,8 @@ bool looks_the_same(const Supervisor& a, const Supervisor& b) {
 }  // namespace
 
 Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, OnChange on_change) {
-  TRY(PoolDirs dirs, PoolDirs::make(settings.paths, settings.id));
+  TRY_STATUS(make_pool_dirs(settings.paths, settings.id));
+  TRY(const auto log, os::Dir::open(settings.paths.log(settings.id)));
   if (settings.proof_program.empty()) settings.proof.every = {};
   static Admission none;
   if (settings.admission == nullptr) settings.admission = &none;
@@ -55,19 +56,18 @@ Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSetting
   if (!settings.logs) {
     TRY(settings.logs, LogWatch::open(loop));
   }
-  std::unique_ptr<PoolDaemon> pool(new PoolDaemon(loop, std::move(settings), std::move(on_change), std::move(dirs)));
+  std::unique_ptr<PoolDaemon> pool(new PoolDaemon(loop, std::move(settings), std::move(on_change)));
   PoolDaemon* self = pool.get();
-  TRY(pool->log_, LogTail::open(self->settings_.logs, self->dirs_.log(), "control.log",
+  TRY(pool->log_, LogTail::open(self->settings_.logs, log, "control.log",
                                 [self](const std::string& line) { self->read_log_line(line); }));
   return pool;
 }
 
-PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change, PoolDirs dirs)
+PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change)
     : loop_(loop),
       settings_(std::move(settings)),
       on_change_(std::move(on_change)),
-      dirs_(std::move(dirs)),
-      environment_(environment_of(settings_, dirs_)),
+      environment_(environment_of(settings_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop, {{settings_.binary.path}, environment_}),
       prover_(loop, settings_.proof, *this),
@@ -202,7 +202,7 @@ void PoolDaemon::act(const SpawnDaemon&) {
 }
 
 Result<bool> PoolDaemon::adopt() {
-  TRY(const auto adoptable, find_adoptable(dirs_, {settings_.binary.path, settings_.home, daemon_environment_}));
+  TRY(const auto adoptable, find_adoptable(pipe(), {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!adoptable) return false;
   auto process = os::Process::adopt(loop_, adoptable->ref, [this](os::ExitNote note) { daemon_ended(note); });
   if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
@@ -215,8 +215,8 @@ Result<bool> PoolDaemon::adopt() {
 
 Status PoolDaemon::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
-  TRY(start_notes_, check_before_start(dirs_.pipe(), dirs_.endpoints(), servers_of_users));
-  TRY_STATUS(dirs_.remove_stale_sockets());
+  TRY(start_notes_, check_before_start(pipe(), settings_.paths.endpoints(settings_.id), servers_of_users));
+  TRY_STATUS(remove_stale_sockets(pipe()));
   // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
   // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
@@ -289,7 +289,7 @@ void PoolDaemon::converse(QuestionId id, Exchange exchange) {
 void PoolDaemon::act(const PingDaemon&) {
   if (sessions_.urgent() || proof_holds_daemon()) return feed(PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end
-  ping_ = std::make_unique<Ping>(loop_, dirs_.control_socket(), settings_.supervisor.ping_deadline,
+  ping_ = std::make_unique<Ping>(loop_, pipe() + "/control", settings_.supervisor.ping_deadline,
                                  [this](const Result<bool>& greeted) {
                                    const auto ended = std::move(ping_);
                                    if (greeted) return feed(Pinged{});

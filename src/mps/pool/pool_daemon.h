@@ -222,13 +222,13 @@ class PoolDaemon {
   std::string_view state_name() const;
   std::string reason() const;
   const PoolSettings& settings() const { return settings_; }
-  std::string pipe() const { return dirs_.pipe(); }
+  std::string pipe() const { return settings_.paths.pipe(settings_.id); }
   pid_t daemon_pid() const { return daemon_ ? daemon_->ref().pid : 0; }
   bool gone() const;  // stopped, and none of its processes is left
 
  private:
   friend class Prover;
-  PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change, PoolDirs dirs);
+  PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change);
   void feed(Event event);
   void arm_timer();
   void report_change(const Supervisor& before) { on_change_(before, state_); }
@@ -285,7 +285,6 @@ class PoolDaemon {
   os::Loop& loop_;
   PoolSettings settings_;
   OnChange on_change_;
-  PoolDirs dirs_;
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
   Supervisor state_;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "os/files/files.h"
 
 namespace tranche::mps {
 namespace {
@@ -58,7 +59,7 @@ std::string closed_parent(const std::string& path) {
 
 }  // namespace
 
-Result<PoolDirs> PoolDirs::make(const grants::Paths& paths, const std::string& pool) {
+Status make_pool_dirs(const grants::Paths& paths, const std::string& pool) {
   const std::string longest = paths.pipe(pool) + "/" + kLongestName;
   if (longest.size() > kLongestSocketPath) {
     return fail(
@@ -68,10 +69,9 @@ Result<PoolDirs> PoolDirs::make(const grants::Paths& paths, const std::string& p
                     longest.size(), kLongestSocketPath),
         longest);
   }
-  TRY(os::Dir pipe, os::Dir::create(paths.pipe(pool), 0755));
-  TRY(os::Dir log, os::Dir::create(paths.log(pool), 0755));
-  TRY(os::Dir endpoints, os::Dir::create(paths.endpoints(pool), 0755));
-  return PoolDirs(std::move(pipe), std::move(log), std::move(endpoints));
+  for (const auto& path : {paths.pipe(pool), paths.log(pool), paths.endpoints(pool)})
+    TRY_STATUS(os::Dir::create(path, 0755));
+  return {};
 }
 
 Status set_reach(const std::string& mps_root, Reach reach) {
@@ -85,24 +85,22 @@ Status set_reach(const std::string& mps_root, Reach reach) {
 }
 
 // Removes whatever is at their names: the daemon creates them.
-Status PoolDirs::remove_stale_sockets() const {
+Status remove_stale_sockets(const std::string& pipe) {
+  TRY(const auto directory, os::Dir::open(pipe));
   for (const char* name : {"control", kLongestName, "log", kPidFile, "control_lock"})
-    TRY_STATUS(pipe_.remove_tree(name));
+    TRY_STATUS(directory.remove_tree(name));
   return {};
 }
 
-Status PoolDirs::relink_endpoints() const {
-  TRY(const auto grants, endpoints_.list());
+Status relink_endpoints(const grants::Paths& paths, const std::string& pool) {
+  TRY(const auto endpoints, os::Dir::open(paths.endpoints(pool)));
+  TRY(const auto grants, endpoints.list());
   Status first;
   for (const auto& grant : grants) {
-    const auto linked = endpoints_.hard_link(control_socket(), grant + "/control");
+    const auto linked = endpoints.hard_link(paths.pipe(pool) + "/control", grant + "/control");
     if (!linked && first) first = std::unexpected(within(linked.error(), "endpoint " + grant));
   }
   return first;
-}
-
-Result<std::string> PoolDirs::read_pid_file() const {
-  return pipe_.read(kPidFile, 64);
 }
 
 // --- before a daemon starts ------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
-#include "os/files/files.h"
 
 namespace tranche::mps {
 
@@ -20,6 +19,14 @@ inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the d
 // (they can pass through the directory, but not list it).
 enum class Reach { kOwner, kServers };
 Status set_reach(const std::string& mps_root, Reach reach);  // also of an existing directory
+
+// Creates the pipe, log and endpoint directories. kInvalid: a socket's path would be longer than the kernel accepts;
+// the daemon itself would not report that.
+Status make_pool_dirs(const grants::Paths& paths, const std::string& pool);
+// Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
+Status remove_stale_sockets(const std::string& pipe);
+// Links the daemon's present socket into every endpoint. Tries all; returns the first error.
+Status relink_endpoints(const grants::Paths& paths, const std::string& pool);
 
 // --- before a daemon starts ---------------------------------------------------------------------------------------
 
@@ -39,30 +46,5 @@ Status judge_owner(const std::string& path, uid_t owner, uid_t ours);
 std::string judge_open_files(unsigned long limit);  // "" = enough
 // "system_u:object_r:container_file_t:s0" from "system_u:object_r:var_run_t:s0"; "" = not a label.
 std::string for_containers(const std::string& label);
-
-class PoolDirs {
- public:
-  // Creates the pipe, log and endpoint directories. kInvalid: a socket's path would be longer than the kernel accepts;
-  // the daemon itself would not report that.
-  static Result<PoolDirs> make(const grants::Paths& paths, const std::string& pool);
-
-  std::string pipe() const { return pipe_.path(); }
-  std::string control_socket() const { return pipe_.path() + "/control"; }
-  std::string endpoints() const { return endpoints_.path(); }
-  const os::Dir& log() const { return log_; }
-
-  // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
-  Status remove_stale_sockets() const;
-  // Links the daemon's present socket into every endpoint. Tries all; returns the first error.
-  Status relink_endpoints() const;
-  Result<std::string> read_pid_file() const;
-
- private:
-  PoolDirs(os::Dir pipe, os::Dir log, os::Dir endpoints)
-      : pipe_(std::move(pipe)), log_(std::move(log)), endpoints_(std::move(endpoints)) {}
-  os::Dir pipe_;
-  os::Dir log_;
-  os::Dir endpoints_;
-};
 
 }  // namespace tranche::mps
