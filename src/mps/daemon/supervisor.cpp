@@ -26,10 +26,6 @@ bool differs(const ServerSeen& server, const Supervisor& s) {
   return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
 }
 
-void add_once(std::vector<int>& pids, int pid) {
-  if (std::ranges::find(pids, pid) == pids.end()) pids.push_back(pid);
-}
-
 // A note for the operator about a serving pool.
 std::string serving_note(const Supervisor& s) {
   std::vector<std::string> notes;
@@ -288,12 +284,12 @@ class Turn {
       if (!differs(server, s_)) continue;
       int& tries = s_.server_tries[server.pid];
       if (tries >= kServerTries) {
-        add_once(s_.older_servers, server.pid);
+        s_.older_servers.insert(server.pid);
         continue;
       }
       ++tries;
       if (!s_.turn)  // otherwise each client has its own
-        for (const int client : server.clients) add_once(s_.older_clients, client);
+        s_.older_clients.insert(server.clients.begin(), server.clients.end());
       apply_limits(server.pid);
       return true;
     }

@@ -159,8 +159,8 @@ struct DaemonSeen {
   std::string turn_problem;               // why
   std::optional<DaemonLimits> read_back;  // what the daemon reports
   std::vector<ServerSeen> servers;        // from the last answer
-  std::vector<int> older_servers;         // servers that refuse the new limits and keep others
-  std::vector<int> older_clients;         // clients that connected under other limits and keep them
+  std::set<int> older_servers;            // servers that refuse the new limits and keep others
+  std::set<int> older_clients;            // clients that connected under other limits and keep them
   std::map<int, int> server_tries;        // by server: times it was sent limits since they changed
   // Exited since the last question about servers was sent: its answer may still list them.
   std::set<int> gone_servers;
