@@ -181,6 +181,20 @@ std::string quit_daemon(Duration patience) {
   return fmt::format("quit -t {}\n", seconds);  // the longest wait for clients to exit
 }
 
+Exchange exchange_for_next_clients(const std::string& pool, const std::vector<int>& servers, const DaemonLimits& limits,
+                                   int most_sessions) {
+  return {turn_session(servers, limits), [=](const std::string& reply) -> Onward {
+            const auto running = parse_turn_session(servers, limits, reply);
+            const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
+            if (!running && !ended_meanwhile) return Event(QuestionFailed{0, running.error()});
+            if (running && running->servers == servers) return Event(AdmissionLimitsSet{limits, running->defaults});
+            if (most_sessions == 1)
+              return Event(QuestionFailed{0, {Kind::kUnavailable, "servers of this pool come and go", pool, 0}});
+            const auto next = ended_meanwhile ? std::vector<int>{} : running->servers;
+            return exchange_for_next_clients(pool, next, limits, most_sessions - 1);
+          }};
+}
+
 std::string turn_session(const std::vector<int>& servers, const DaemonLimits& limits) {
   std::string input = set(limits);
   for (const int server : servers) input += set(limits, server);

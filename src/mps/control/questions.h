@@ -40,9 +40,12 @@ std::vector<std::string> daemon_options(bool multiuser);
 Exchange exchange_for(const Ask& action);
 Exchange exchange_for(const ApplyLimits& action);
 std::string quit_daemon(Duration patience);  // the input of a run; the daemon's exit is the answer
-// The input of a run that sets the limits for the next clients on a daemon and its servers, reads them back, and lists
-// the servers that run by now. A server that started meanwhile got the defaults, which are the same limits unless it
-// started before they were set.
+// Sets the limits for the next clients on the daemon of `pool` and on its servers, and reads them back. Ends in
+// AdmissionLimitsSet or QuestionFailed.
+Exchange exchange_for_next_clients(const std::string& pool, const std::vector<int>& servers, const DaemonLimits& limits,
+                                   int most_sessions);
+// The input of one of its runs, which also lists the servers that run by now. A server that started meanwhile got the
+// defaults, which are the same limits unless it started before they were set.
 std::string turn_session(const std::vector<int>& servers, const DaemonLimits& limits);
 
 // --- replies ---------------------------------------------------------------------------------------------------------

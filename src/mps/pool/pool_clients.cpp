@@ -1,4 +1,4 @@
-// The pool's clients: which processes they are, and how they are ended.
+// The pool's clients: which processes they are, how they are ended, and the limits of those that are accepted next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,11 +8,15 @@
 
 #include "mps/pool/pool_daemon.h"
 #include "os/clock/clock.h"
+#include "os/log/log.h"
 
 namespace tranche::mps {
 namespace {
 
 constexpr Duration kClientQuestion = std::chrono::seconds(1);
+// Of a change of the next clients' limits: a server that starts during one requires one more; not more than one server
+// starts at a time.
+constexpr int kMostSessions = 4;
 
 // Of a client that has exited: the first of its heirs that was not terminated, or any.
 Terminated outcome_of(int pid, const std::vector<os::ProcessRef>& heirs, const std::vector<Terminated>& outcomes) {
@@ -102,7 +106,7 @@ std::vector<os::ProcessRef> PoolDaemon::listed() const {
 bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
   if (!settings_.admission->relay_clients()) return false;
   const auto all = clients();
-  return prover_.pid() == 0 &&
+  return proof_pid() == 0 &&
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
 }
 
@@ -122,7 +126,7 @@ void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
       others.push_back(pid);
     }
   }
-  std::set<int> own{daemon_pid(), prover_.pid()};
+  std::set<int> own{daemon_pid(), proof_pid()};
   for (const int server : servers()) own.insert(server);
   settings_.admission->find_heirs(
       pids, std::move(own),
@@ -166,33 +170,21 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
     }
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
-  side_query(
-      ++last_side_query_, exchange_for(Ask{0, state_.desired}), loop_.now() + kClientQuestion,
-      [this, known, asked_about, others, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
-        if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
-        for (const auto& ref : asked_about) {
-          if (client(ref.pid) == ref) {
-            known.push_back(ref);
-          } else {
-            others.push_back(
-                {ref.pid, TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
-          }
-        }
-        end_known(std::move(known), std::move(others), std::move(done));
-      });
-}
-
-void PoolDaemon::side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done) {
-  side_queries_[id] =
-      sessions_.ask({.input = what.input, .deadline = std::max(Duration{}, due - loop_.now()), .urgent = true},
-                    [=, this, then = std::move(what.then)](const Result<std::string>& reply) {
-                      const auto ended = side_queries_.extract(id);  // lives until this returns
-                      if (!reply) return done(QuestionFailed{0, reply.error()});
-                      auto onward = then(*reply);
-                      if (auto* more = std::get_if<Exchange>(&onward))
-                        return side_query(id, std::move(*more), due, done);
-                      done(std::get<Event>(onward));
-                    });
+  const auto query = side_queries_.emplace(side_queries_.end());
+  converse(*query, {.deadline = kClientQuestion, .urgent = true}, exchange_for(Ask{0, state_.desired}),
+           [=, this, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
+             side_queries_.erase(query);
+             if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
+             for (const auto& ref : asked_about) {
+               if (client(ref.pid) == ref) {
+                 known.push_back(ref);
+               } else {
+                 others.push_back(
+                     {ref.pid, TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
+               }
+             }
+             end_known(std::move(known), std::move(others), std::move(done));
+           });
 }
 
 void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done) {
@@ -217,6 +209,53 @@ void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Term
                              look();  // checks that they have left MPS
                              done(outcomes);
                            });
+}
+
+// --- the limits that the daemon and its servers hold for the clients that they accept next ---------------------------
+
+// Each change is set and read back in one control session, before a relay admits the next grant's client
+// (docs/internals/mps-contract.md, "A grant's own limits").
+
+bool PoolDaemon::holds(const DaemonLimits& limits) const {
+  if (state_.turn_unknown) return false;
+  return state_.turn ? *state_.turn == limits : own_limits() == limits;
+}
+
+void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
+  if (state_.state != State::kServing)
+    return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
+  if (next_limits_) {
+    auto before = std::exchange(waiting_limits_, std::make_unique<LimitsChange>(limits, std::move(done)));
+    if (before) before->done(fail(Kind::kUnavailable, "the limits of a different grant came first", settings_.id));
+    return;
+  }
+  if (holds(limits)) return done({});
+  next_limits_ = std::make_unique<LimitsChange>(limits, std::move(done));
+  converse(next_limits_->question, {.deadline = settings_.supervisor.question_deadline},
+           exchange_for_next_clients(settings_.id, servers(), limits, kMostSessions),
+           [this](const Event& event) { next_limits_set(event); });
+}
+
+void PoolDaemon::next_limits_set(const Event& event) {
+  const auto was = std::move(next_limits_);
+  const auto* failed = std::get_if<QuestionFailed>(&event);
+  if (failed == nullptr) log::debug("pool.limits", {{"pool", settings_.id}, {"next", to_string(was->limits)}});
+  feed(failed == nullptr ? event : AdmissionLimitsUnknown{to_string(failed->error)});
+  was->done(failed == nullptr ? Status() : std::unexpected(failed->error));
+  if (next_limits_ || !waiting_limits_) return;  // the callback may have started the next one already
+  const auto next = std::exchange(waiting_limits_, nullptr);
+  set_next_limits(next->limits, std::move(next->done));
+}
+
+// The daemon does not serve any more.
+void PoolDaemon::abandon_next_limits() {
+  if (!next_limits_) return;
+  const auto was = std::move(next_limits_);
+  const auto next = std::exchange(waiting_limits_, nullptr);
+  feed(AdmissionLimitsUnknown{""});
+  const Status broken_off = fail(Kind::kUnavailable, "the pool does not serve", settings_.id);
+  was->done(broken_off);
+  if (next) next->done(broken_off);
 }
 
 }  // namespace tranche::mps

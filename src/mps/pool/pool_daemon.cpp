@@ -18,6 +18,12 @@
 namespace tranche::mps {
 namespace {
 
+constexpr Duration kServerPatience = std::chrono::seconds(2);  // from SIGTERM to SIGKILL
+constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are connecting; then without a turn
+
+constexpr std::size_t kLongestOutput = 64 << 10;
+// Starting CUDA, creating a context, and the rest each have the deadline; the child exits if one takes too long.
+constexpr int kStages = 2;
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings) {
@@ -46,6 +52,206 @@ bool looks_the_same(const Supervisor& a, const Supervisor& b) {
 
 }  // namespace
 
+// MPS servers that have to exit: kills those that are left after `patience`. `on_gone` runs when the last one has
+// exited. Loop thread.
+class EndingServers {
+ public:
+  EndingServers(os::Loop& loop, Duration patience, std::function<void()> on_gone)
+      : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
+  EndingServers(const EndingServers&) = delete;
+  EndingServers& operator=(const EndingServers&) = delete;
+
+  // And sends it this signal; 0 = none.
+  void watch(const os::ProcessRef& server, int signal) {
+    auto process = os::Process::adopt(loop_, server, [this, pid = server.pid](os::ExitNote) { ended(pid); });
+    if (!process) return;  // it has exited
+    if (signal != 0) (void)(*process)->signal(signal);
+    watched_[server.pid] = *std::move(process);
+    if (timer_.running()) return;
+    timer_.start(patience_, [this] {
+      for (const auto& [pid, each] : watched_) (void)each->signal(SIGKILL);
+    });
+  }
+  bool none_left() const { return watched_.empty(); }
+
+ private:
+  void ended(pid_t pid) {
+    watched_.erase(pid);
+    if (!watched_.empty()) return;
+    timer_.stop();
+    on_gone_();
+  }
+
+  os::Loop& loop_;
+  Duration patience_;
+  std::function<void()> on_gone_;
+  std::map<pid_t, std::unique_ptr<os::Process>> watched_;
+  os::Timer timer_{loop_};
+};
+
+// Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and terminates
+// clients, servers or the daemon when they fail. It decides nothing itself. A CUDA start is `tranche probe` through the
+// daemon's pipe, on one device of the pool after the other: a child process, because a start that hangs cannot be
+// cancelled. A part of its pool's daemon. Loop thread.
+class Prover {
+ public:
+  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool)
+      : loop_(loop), settings_(settings), pool_(pool), ending_(loop, kServerPatience, [this] { feed(StepDone{}); }) {}
+  Prover(const Prover&) = delete;
+  Prover& operator=(const Prover&) = delete;
+
+  void feed(ProofEvent event) {
+    events_.push_back(std::move(event));
+    if (stepping_) return;
+    stepping_ = true;
+    const Proof before = state_;
+    while (!events_.empty()) {
+      const ProofEvent next = std::move(events_.front());
+      events_.pop_front();
+      for (const auto& action : step(state_, next, loop_.now(), settings_))
+        std::visit([this](const auto& a) { act(a); }, action);
+    }
+    stepping_ = false;
+    arm_timer();
+    const bool same = before.state == state_.state && before.reason == state_.reason &&
+                      before.trusted == state_.trusted && before.step == state_.step &&
+                      before.running == state_.running;
+    if (!same) pool_.proof_changed(before);
+  }
+
+  void set_every(Duration every) {
+    if (every == settings_.every) return;
+    settings_.every = every;
+    if (state_.serves) feed(PoolServes{});
+  }
+
+  const Proof& state() const { return state_; }
+  pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
+
+ private:
+  void arm_timer() {
+    timer_.stop();
+    const auto at = wake_at(state_, settings_);
+    if (!at) return;
+    timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
+  }
+
+  void act(const StartProof&) {
+    turn_timer_.start(kTurnPatience, [this] { start(); });
+    turn_.reset();
+    turn_ = pool_.settings_.admission->take_turn([this] {
+      if (!turn_timer_.running()) return;  // it started without a turn
+      turn_timer_.stop();
+      start();
+    });
+  }
+
+  void start() {
+    device_ = 0;
+    const auto listed = pool_.clients_of_servers();
+    std::erase_if(own_, [&](int pid) { return std::ranges::find(listed, pid) == listed.end(); });
+    clients_ = clients().size();
+    start_next();
+  }
+
+  void start_next() {
+    const auto& devices = pool_.settings_.devices;
+    output_.clear();
+    os::Command command{.argv = pool_.settings_.proof_program,
+                        .env = pool_.environment_,
+                        .kill_on_drop = true,
+                        .die_with_parent = true};
+    for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
+    command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(settings_.deadline).count()));
+    if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
+    auto process = os::Process::start(
+        loop_, command,
+        [this](const std::string& line) {
+          if (output_.size() < kLongestOutput) output_ += line + '\n';
+        },
+        [this](os::ExitNote note) { ended(note, false); });
+    if (!process) {
+      const ProofReading reading{ProofVerdict::kInconclusive,
+                                 "the CUDA start could not be tried: " + to_string(process.error())};
+      deadline_.start(Duration{}, [this, reading] { finish(reading); });
+      return;
+    }
+    process_ = *std::move(process);
+    own_.insert(pid());
+    deadline_.start(kStages * settings_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
+  }
+
+  void ended(const os::ExitNote& note, bool timed_out) {
+    deadline_.stop();
+    process_.reset();  // kills it if it still runs
+    const auto reading = read_proof(
+        {.exit_code = note.signalled ? -1 : note.code, .timed_out = timed_out, .output = output_, .clients = clients_});
+    const bool more = ++device_ < pool_.settings_.devices.size();
+    if (reading.verdict == ProofVerdict::kPassed && more) return start_next();
+    finish(reading);
+  }
+
+  void finish(const ProofReading& reading) {
+    turn_.reset();
+    feed(ProofEnded{reading.verdict, reading.reason, !clients().empty(), !pool_.servers().empty()});
+  }
+
+  std::vector<int> clients() const {
+    auto pids = pool_.clients_of_servers();
+    std::erase_if(pids, [this](int pid) { return own_.contains(pid); });
+    return pids;
+  }
+
+  void act(const CancelProof&) {
+    turn_timer_.stop();
+    deadline_.stop();
+    process_.reset();
+    turn_.reset();
+  }
+
+  void act(const EndStep& action) {
+    switch (action.step) {
+      case Step::kClients:
+        return pool_.end_clients(clients(), [this](const auto&) { feed(StepDone{}); });
+      case Step::kServers:
+        return end_servers();
+      case Step::kDaemon:
+        soon_.start(Duration{}, [this, why = action.why] {
+          pool_.feed(
+              Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
+        });
+        return;
+      case Step::kNone:
+        return;
+    }
+  }
+
+  // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
+  void end_servers() {
+    for (const int pid : pool_.servers())
+      if (const auto ref = os::process_ref(pid)) ending_.watch(*ref, SIGTERM);
+    if (ending_.none_left()) soon_.start(Duration{}, [this] { feed(StepDone{}); });
+  }
+
+  os::Loop& loop_;
+  ProofSettings settings_;
+  PoolDaemon& pool_;
+  Proof state_;
+  std::deque<ProofEvent> events_;
+  bool stepping_ = false;
+  os::Timer timer_{loop_};
+  os::Timer soon_{loop_};  // for work that must not run inside the caller's callback
+  os::Timer turn_timer_{loop_};
+  ProofTurn turn_;
+  std::size_t device_ = 0;   // of the pool, on which CUDA is started
+  std::size_t clients_ = 0;  // of the pool, when the proof began
+  std::string output_;
+  os::Timer deadline_{loop_};
+  std::unique_ptr<os::Process> process_;
+  std::set<int> own_;  // CUDA starts; the servers may list one for a while after its end
+  EndingServers ending_;
+};
+
 Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, OnChange on_change) {
   TRY_STATUS(make_pool_dirs(settings.paths, settings.id));
   TRY(const auto log, os::Dir::open(settings.paths.log(settings.id)));
@@ -70,17 +276,35 @@ PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change
       environment_(environment_of(settings_)),
       daemon_environment_(daemon_environment_of(settings_, environment_)),
       sessions_(loop, {{settings_.binary.path}, environment_}),
-      prover_(loop, settings_.proof, *this),
-      orphans_(loop, kOrphanPatience, [this] { report_change(state_); }) {
-  state_.jitter = settings_.seed;
+      prover_(std::make_unique<Prover>(loop, settings_.proof, *this)),
+      orphans_(std::make_unique<EndingServers>(loop, kOrphanPatience, [this] { report_change(state_); })) {
+  state_.jitter = stable_hash(settings_.id);
+}
+
+PoolDaemon::~PoolDaemon() = default;
+
+void PoolDaemon::doubt() {
+  prover_->feed(Doubt{.paced = true});
+}
+
+void PoolDaemon::prove_every(Duration every) {
+  prover_->set_every(settings_.proof_program.empty() ? Duration{} : every);
+}
+
+const Proof& PoolDaemon::proof() const {
+  return prover_->state();
+}
+
+pid_t PoolDaemon::proof_pid() const {
+  return prover_->pid();
 }
 
 std::string_view PoolDaemon::state_name() const {
-  return state_.state == State::kServing ? pool_word(prover_.state()) : to_string(state_.state);
+  return state_.state == State::kServing ? pool_word(prover_->state()) : to_string(state_.state);
 }
 
 std::string PoolDaemon::reason() const {
-  const auto& proof = prover_.state();
+  const auto& proof = prover_->state();
   if (state_.state != State::kServing || proof.trusted) return state_.reason;
   if (proof.state != ProofState::kFailed)
     return "a CUDA start through the daemon is under way; it serves when that works";
@@ -90,7 +314,7 @@ std::string PoolDaemon::reason() const {
 }
 
 bool PoolDaemon::gone() const {
-  return state_.state == State::kAbsent && !daemon_ && orphans_.none_left();
+  return state_.state == State::kAbsent && !daemon_ && orphans_->none_left();
 }
 
 // Actions may raise events at once (a daemon that cannot be executed): these are queued.
@@ -117,15 +341,15 @@ void PoolDaemon::feed(Event event) {
 void PoolDaemon::inform_prover(State was) {
   const State is = state_.state;
   if (is != was && is == State::kServing) {
-    prover_.feed(PoolServes{});
+    prover_->feed(PoolServes{});
   } else if (is != was && is == State::kConfiguring && was == State::kServing) {
-    prover_.feed(PoolLeft{PoolLeft::Why::kLimits});
+    prover_->feed(PoolLeft{PoolLeft::Why::kLimits});
   } else if (is != was && is != State::kConfiguring) {
     const bool same_daemon = state_.alive && !state_.dying && is != State::kStopping;
-    prover_.feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
+    prover_->feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
   }
   const bool handled = std::ranges::any_of(state_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
-  if (std::exchange(fault_handled_, handled) != handled) prover_.feed(FaultHandled{handled});
+  if (std::exchange(fault_handled_, handled) != handled) prover_->feed(FaultHandled{handled});
 }
 
 void PoolDaemon::arm_timer() {
@@ -136,7 +360,7 @@ void PoolDaemon::arm_timer() {
 }
 
 void PoolDaemon::proof_changed(const Proof& before) {
-  const auto& proof = prover_.state();
+  const auto& proof = prover_->state();
   if (proof.step != before.step && proof.step != Step::kNone)
     log::error("pool.ended_to_mend", {{"pool", settings_.id}, {"what", to_string(proof.step)}, {"why", proof.reason}});
   report_change(state_);
@@ -162,8 +386,8 @@ void PoolDaemon::read_log_line(const std::string& line) {
   report_change(state_);
 }
 
-// The prover doubts after events that preceded a wedge in practice: faults, exits of servers. Not after the death of a
-// client: the keeper makes it harmless, and a CUDA start while a dead client's work still runs is not
+// The prover doubts after events that preceded a wedge in practice: faults, exits of servers. Not after the death of
+// a client: the keeper makes it harmless, and a CUDA start while a dead client's work still runs is not
 // (docs/internals/evidence/deaths.md).
 void PoolDaemon::act_on(const LogLine& line) {
   switch (line.what) {
@@ -181,7 +405,7 @@ void PoolDaemon::act_on(const LogLine& line) {
       return feed(ServerLogged{line.writer, "FAULT"});
     case LogWhat::kFatalCulprit:
     case LogWhat::kFatalException:
-      return prover_.feed(Doubt{});
+      return prover_->feed(Doubt{});
     case LogWhat::kClientRefused:
       return log::warning("mps.client_refused",
                           {{"pool", settings_.id}, {"pid", line.pid}, {"cuda_error", line.number}});
@@ -217,8 +441,8 @@ Status PoolDaemon::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
   TRY(start_notes_, check_before_start(pipe(), settings_.paths.endpoints(settings_.id), servers_of_users));
   TRY_STATUS(remove_stale_sockets(pipe()));
-  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
-  // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
+  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself
+  // holds the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
@@ -236,9 +460,10 @@ Status PoolDaemon::spawn() {
 }
 
 // The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
-// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
+// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends
+// it.
 bool PoolDaemon::proof_holds_daemon() const {
-  return prover_.pid() != 0;
+  return prover_->pid() != 0;
 }
 
 void PoolDaemon::daemon_ended(const os::ExitNote& note) {
@@ -246,44 +471,48 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   daemon_.reset();
   question_.reset();
   ping_.reset();
-  for (const auto& [pid, server] : std::exchange(known_servers_, {})) orphans_.watch(server, 0);
+  for (const auto& [pid, server] : std::exchange(known_servers_, {})) orphans_->watch(server, 0);
   feed(DaemonExited{os::to_string(note)});
 }
 
-void PoolDaemon::run(QuestionId id, const std::string& input, Duration deadline,
-                     std::function<void(const std::string&)> read) {
-  question_ = sessions_.ask({.input = input,
-                             .deadline = deadline,
-                             .on_begun =
-                                 [this] {
-                                   if (asked_ == 0) asked_ = os::boot_ticks();
-                                   begun_while_held_ = proof_holds_daemon();
-                                 }},
-                            [this, id, input, deadline, read](const Result<std::string>& reply) {
-                              if (reply) return read(*reply);
-                              // The start may have ended a moment ago: the daemon had no time to answer since.
-                              if (reply.error().kind == Kind::kTimeout && (begun_while_held_ || proof_holds_daemon()))
-                                return run(id, input, deadline, read);
-                              feed(QuestionFailed{id, reply.error()});
-                            });
+void PoolDaemon::converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
+                          const std::function<void(Event)>& done) {
+  how.input = std::move(what.input);
+  const MonoTime due = loop_.now() + how.deadline;
+  open = sessions_.ask(how, [=, this, &open, then = std::move(what.then)](const Result<std::string>& reply) mutable {
+    if (!reply) return done(QuestionFailed{0, reply.error()});
+    auto onward = then(*reply);
+    auto* more = std::get_if<Exchange>(&onward);
+    if (more == nullptr) return done(std::get<Event>(std::move(onward)));
+    if (how.urgent) how.deadline = std::max(Duration{}, due - loop_.now());
+    converse(open, how, std::move(*more), done);
+  });
 }
 
-void PoolDaemon::converse(QuestionId id, Exchange exchange) {
-  run(id, exchange.input, settings_.supervisor.question_deadline,
-      [this, id, then = std::move(exchange.then)](const std::string& reply) {
-        auto onward = then(reply);
-        if (auto* more = std::get_if<Exchange>(&onward)) return converse(id, std::move(*more));
-        auto& event = std::get<Event>(onward);
-        if (auto* answered = std::get_if<Answered>(&event)) {
-          heard_servers(asked_, answered->servers);
-          for (auto& server : answered->servers) {
-            remember(server.pid);
-            // The limits changed during the query: the values read do not describe the present ones.
-            if (looking_for_ != limits_to_set(state_)) server.limits.reset();
-          }
-        }
-        feed(std::move(event));
-      });
+void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& exchange) {
+  asked_ = 0;
+  const auto begun = [this] {
+    if (asked_ == 0) asked_ = os::boot_ticks();
+    begun_while_held_ = proof_holds_daemon();
+  };
+  converse(question_, {.deadline = settings_.supervisor.question_deadline, .on_begun = begun}, exchange,
+           [=, this](Event event) {
+             if (auto* failed = std::get_if<QuestionFailed>(&event)) {
+               // The start may have ended a moment ago: the daemon had no time to answer since.
+               const bool held = begun_while_held_ || proof_holds_daemon();
+               if (failed->error.kind == Kind::kTimeout && held) return ask(id, limits, exchange);
+               failed->id = id;
+             }
+             if (auto* answered = std::get_if<Answered>(&event)) {
+               heard_servers(asked_, answered->servers);
+               for (auto& server : answered->servers) {
+                 remember(server.pid);
+                 // The limits changed during the query: the values read do not describe the present ones.
+                 if (limits != limits_to_set(state_)) server.limits.reset();
+               }
+             }
+             feed(std::move(event));
+           });
 }
 
 void PoolDaemon::act(const PingDaemon&) {
@@ -304,7 +533,8 @@ void PoolDaemon::act(const OpenEndpoints&) {
 }
 
 void PoolDaemon::act(const Quit& action) {
-  run(action.id, quit_daemon(action.patience), action.patience, [](const std::string&) {});  // its exit is the answer
+  question_ = sessions_.ask({.input = quit_daemon(action.patience), .deadline = action.patience},
+                            [](const Result<std::string>&) {});  // its exit is the answer
 }
 
 void PoolDaemon::act(const SignalDaemon& action) {
@@ -314,24 +544,6 @@ void PoolDaemon::act(const SignalDaemon& action) {
 void PoolDaemon::remember(pid_t server) {
   if (known_servers_.contains(server)) return;
   if (const auto ref = os::process_ref(server)) known_servers_.emplace(server, *ref);
-}
-
-void EndingServers::watch(const os::ProcessRef& server, int signal) {
-  auto process = os::Process::adopt(loop_, server, [this, pid = server.pid](os::ExitNote) { ended(pid); });
-  if (!process) return;  // it has exited
-  if (signal != 0) (void)(*process)->signal(signal);
-  watched_[server.pid] = *std::move(process);
-  if (timer_.running()) return;
-  timer_.start(patience_, [this] {
-    for (const auto& [pid, each] : watched_) (void)each->signal(SIGKILL);
-  });
-}
-
-void EndingServers::ended(pid_t pid) {
-  watched_.erase(pid);
-  if (!watched_.empty()) return;
-  timer_.stop();
-  on_gone_();
 }
 
 }  // namespace tranche::mps

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,27 +33,6 @@
 #include "os/process/process.h"
 
 namespace tranche::mps {
-
-// MPS servers that have to exit: kills those that are left after `patience`. `on_gone` runs when the last one has
-// exited. Loop thread.
-class EndingServers {
- public:
-  EndingServers(os::Loop& loop, Duration patience, std::function<void()> on_gone)
-      : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
-  EndingServers(const EndingServers&) = delete;
-  EndingServers& operator=(const EndingServers&) = delete;
-
-  void watch(const os::ProcessRef& server, int signal);  // and sends it this one; 0 = none
-  bool none_left() const { return watched_.empty(); }
-
- private:
-  void ended(pid_t pid);
-  os::Loop& loop_;
-  Duration patience_;
-  std::function<void()> on_gone_;
-  std::map<pid_t, std::unique_ptr<os::Process>> watched_;
-  os::Timer timer_{loop_};
-};
 
 // The processes that the servers of one pool list as their clients. A server lists only pids, and its list can be
 // several seconds old. Each pid therefore identifies the process that had it when the server first listed it, and never
@@ -122,8 +102,7 @@ struct PoolSettings : DaemonSettings {
   std::string id = {};
   std::vector<std::string> devices = {};  // UUIDs
   ControlBinary binary = {};
-  bool multiuser = false;  // start the daemon with -M
-  std::uint64_t seed = 0;
+  bool multiuser = false;          // start the daemon with -M
   Admission* admission = nullptr;  // null: no client connects
 };
 
@@ -131,59 +110,15 @@ struct PoolSettings : DaemonSettings {
 std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
 std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 
-class PoolDaemon;
-
-// Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and terminates
-// clients, servers or the daemon when they fail. It decides nothing itself. A CUDA start is `tranche probe` through the
-// daemon's pipe, on one device of the pool after the other: a child process, because a start that hangs cannot be
-// cancelled. A part of its pool's daemon. Loop thread.
-class Prover {
- public:
-  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool);
-  Prover(const Prover&) = delete;
-  Prover& operator=(const Prover&) = delete;
-
-  void feed(ProofEvent event);
-  void set_every(Duration every);  // 0 = no more proofs
-  const Proof& state() const { return state_; }
-  pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
-
- private:
-  void act(const StartProof&);
-  void act(const CancelProof&);
-  void act(const EndStep& action);
-  void start();
-  void start_next();
-  void ended(const os::ExitNote& note, bool timed_out);
-  void finish(const ProofReading& reading);
-  std::vector<int> clients() const;  // of the pool's servers, without our own CUDA starts
-  void end_servers();
-  void arm_timer();
-
-  os::Loop& loop_;
-  ProofSettings settings_;
-  PoolDaemon& pool_;
-  Proof state_;
-  std::deque<ProofEvent> events_;
-  bool stepping_ = false;
-  os::Timer timer_{loop_};
-  os::Timer soon_{loop_};  // for work that must not run inside the caller's callback
-  os::Timer turn_timer_{loop_};
-  ProofTurn turn_;
-  std::size_t device_ = 0;   // of the pool, on which CUDA is started
-  std::size_t clients_ = 0;  // of the pool, when the proof began
-  std::string output_;
-  os::Timer deadline_{loop_};
-  std::unique_ptr<os::Process> process_;
-  std::set<int> own_;  // CUDA starts; the servers may list one for a while after its end
-  EndingServers ending_;
-};
+class Prover;         // carries out what the proof machine (mps/proof/proof.h) decides
+class EndingServers;  // servers that have to exit
 
 class PoolDaemon {
  public:
   // A visible property changed: of the supervisor, the proof or the faults.
   using OnChange = std::function<void(const Supervisor& before, const Supervisor& after)>;
   static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings, OnChange on_change);
+  ~PoolDaemon();
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
@@ -192,8 +127,8 @@ class PoolDaemon {
   void look() { feed(LookNow{}); }  // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
-  void doubt() { prover_.feed(Doubt{.paced = true}); }
-  void prove_every(Duration every) { prover_.set_every(settings_.proof_program.empty() ? Duration{} : every); }
+  void doubt();
+  void prove_every(Duration every);
   // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
   // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the
   // others end with kUnavailable, as do all of a daemon that does not serve. kInvalid: the limits read back differ.
@@ -213,8 +148,8 @@ class PoolDaemon {
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
 
   const Supervisor& supervisor() const { return state_; }
-  const Proof& proof() const { return prover_.state(); }
-  pid_t proof_pid() const { return prover_.pid(); }  // our own client; 0 = no proof runs
+  const Proof& proof() const;
+  pid_t proof_pid() const;  // our own client; 0 = no proof runs
   const FaultHistory& faults() const { return faults_; }
   const std::vector<std::string>& start_notes() const { return start_notes_; }
   // The state of the whole pool and its reason: the supervisor's until the daemon serves, then the proof's ("serving",
@@ -235,12 +170,8 @@ class PoolDaemon {
   void proof_changed(const Proof& before);
 
   void act(const SpawnDaemon&);
-  template <class Exchanged>  // Ask, ApplyLimits
-  void act(const Exchanged& action) {
-    looking_for_ = action.limits;
-    asked_ = 0;
-    converse(action.id, exchange_for(action));
-  }
+  void act(const Ask& action) { ask(action.id, action.limits, exchange_for(action)); }
+  void act(const ApplyLimits& action) { ask(action.id, action.limits, exchange_for(action)); }
   void act(const PingDaemon&);
   void act(const OpenEndpoints&);
   void act(const Quit& action);
@@ -249,21 +180,17 @@ class PoolDaemon {
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
   void daemon_ended(const os::ExitNote& note);
-  void run(QuestionId id, const std::string& input, Duration deadline, std::function<void(const std::string&)> read);
-  void converse(QuestionId id, Exchange exchange);  // steps through the exchange until it produces an event
-  // A query outside the supervisor's questions: runs the exchange's steps until they produce an event, QuestionFailed
-  // if a run fails. `done` runs once, in a callback of its own, and never after the pool is destroyed.
-  using QueryDone = std::function<void(const Event&)>;
-  void side_query(std::uint64_t id, Exchange what, MonoTime due, const QueryDone& done);
+  void ask(QuestionId id, const DaemonLimits& limits, const Exchange& exchange);  // of the supervisor
+  // Steps through the exchange until it produces an event, which is QuestionFailed if a run fails. `done` runs once, in
+  // a callback of its own. `open` holds the question; dropping that ends it all.
+  void converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
+                const std::function<void(Event)>& done);
   struct LimitsChange {
     DaemonLimits limits;
     Done done;
-    int sessions = 0;
     std::unique_ptr<Question> question = {};
   };
-  void set_on_servers(std::vector<int> servers);
-  void read_limits_reply(const std::vector<int>& servers, const Result<std::string>& reply);
-  void next_limits_set(const Result<DaemonLimits>& read);
+  void next_limits_set(const Event& event);
   void abandon_next_limits();
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same
@@ -296,15 +223,13 @@ class PoolDaemon {
   std::unique_ptr<LimitsChange> next_limits_;     // for the clients that are accepted next
   std::unique_ptr<LimitsChange> waiting_limits_;  // after that
   std::unique_ptr<Question> question_;
-  DaemonLimits looking_for_;       // the limits that were enforced when the last look at the servers began
-  std::uint64_t asked_ = 0;        // when it began (boot_ticks()); 0 = it has not begun
+  std::uint64_t asked_ = 0;        // when the last look at the servers began (boot_ticks()); 0 = it has not begun
   bool begun_while_held_ = false;  // our own CUDA start held the daemon when the last attempt of a question began
   ListedClients listed_;
-  std::uint64_t last_side_query_ = 0;
-  std::map<std::uint64_t, std::unique_ptr<Question>> side_queries_;
+  std::list<std::unique_ptr<Question>> side_queries_;  // outside the supervisor's questions
   Duration stop_patience_ = std::chrono::seconds(2);
   std::unique_ptr<Ping> ping_;
-  Prover prover_;
+  std::unique_ptr<Prover> prover_;
   bool fault_handled_ = false;
   FaultHistory faults_;
   std::vector<std::string> start_notes_;
@@ -312,7 +237,7 @@ class PoolDaemon {
   std::map<pid_t, os::ProcessRef> known_servers_;  // of the daemon that runs
   // Of daemons that have ended. They exit by themselves (measured); one that does not would hold GPU memory and accept
   // no commands.
-  EndingServers orphans_;
+  std::unique_ptr<EndingServers> orphans_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
 };
 

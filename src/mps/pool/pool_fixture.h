@@ -62,7 +62,6 @@ class PoolTest : public ::testing::Test {
     s.binary.path = standins() + "/nvidia-cuda-mps-control";
     s.binary.env = {{"TRANCHE_SIM_NODE", scratch_.path()}, {"TRANCHE_BUILD", std::getenv("TRANCHE_BUILD")}};
     s.supervisor = fast_;
-    s.seed = 1;
     return s;
   }
   void open_pool() {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
+#include "base/text.h"
+#include "mps/protocol/pool_reports.h"
 #include "os/log/log.h"
 
 namespace tranche::mps {
@@ -18,6 +21,273 @@ const std::string& pool_of(const MpsRequest& request) {
 }
 
 }  // namespace
+
+Pool::Pool(PoolSet& set, const std::string& id) : set_(set), id_(id), retry_(set.loop_) {
+  planned_.id = id;
+}
+
+void Pool::set_planned(const plan::PlannedPool* planned) {
+  is_planned_ = planned != nullptr;
+  changed_ = planned != nullptr && (!daemon_ || planned_ != *planned);
+  if (planned == nullptr) return;
+  planned_ = *planned;
+  set_places();
+}
+
+void Pool::follow_plan() {
+  if (daemon_) {
+    daemon_->prove_every(set_.sharing_.proof_every);
+    daemon_->set_stop_patience(set_.sharing_.stop_patience);
+  }
+  feed(changed_ ? LifeEvent::kPlanChanged : LifeEvent::kInputs);
+  if (!is_planned_ && daemon_) daemon_->look();
+}
+
+Status Pool::adopt(const LeftPool& left) {
+  planned_.devices = left.devices;
+  TRY_STATUS(open());
+  life_.state = LifeState::kServing;
+  daemon_->want({});  // adopts it; the limits are never set, because stop() comes before an answer
+  return {};
+}
+
+bool Pool::waits() const {
+  return life_.state == LifeState::kWaiting && set_.binary_;
+}
+
+// --- its life ------------------------------------------------------------------------------------------------------
+
+void Pool::feed(LifeEvent event, const std::string& why) {
+  const auto now = inputs();
+  const std::string before = life_.reason;
+  const auto actions = step(life_, event, now, why);
+  if (life_.reason != before && !life_.reason.empty()) {
+    if (event == LifeEvent::kStartFailed) log::error("pool.problem", {{"pool", id_}, {"why", life_.reason}});
+    if (life_.reason == now.waits && set_.binary_) log::info("pool.waits", {{"pool", id_}, {"why", life_.reason}});
+  }
+  for (const auto action : actions) act(action);
+  if (event == LifeEvent::kStartFailed) set_.on_change_();
+}
+
+LifeInputs Pool::inputs() const {
+  LifeInputs inputs{.planned = is_planned_, .closing = set_.closing_, .forced = set_.ends_clients_};
+  inputs.waits = set_.binary_ ? set_.waits_for(*this) : to_string(set_.binary_.error());
+  inputs.held =
+      std::ranges::any_of(planned_.devices, [this](const auto& uuid) { return set_.other_holders_.contains(uuid); });
+  if (!daemon_) return inputs;
+  if (live_clients(daemon_->supervisor()) > 0) {
+    inputs.users = "client has left";
+  } else if (endpoints_ && !endpoints_->is_empty()) {
+    inputs.users = "container is gone";
+  }
+  inputs.has_daemon = !daemon_->gone();
+  return inputs;
+}
+
+void Pool::act(LifeAction action) {
+  switch (action) {
+    case LifeAction::kSetModes:
+      retry_.stop();
+      return make_exclusive(is_exclusive() ? planned_.devices : std::vector<std::string>{});
+    case LifeAction::kStart:
+      return start();
+    case LifeAction::kStop:
+      return daemon_->stop();
+    case LifeAction::kEndClients:
+      return end_all_clients();
+    case LifeAction::kDiscard:
+      daemon_.reset();
+      return;
+    case LifeAction::kRetryLater:
+      return retry_.start(set_.settings_.try_again, [this] { feed(LifeEvent::kRetry); });
+  }
+}
+
+// Sets one GPU after the other.
+void Pool::make_exclusive(std::vector<std::string> left) {
+  if (left.empty() || set_.closing_) return modes_are({});
+  const std::string uuid = left.back();
+  left.pop_back();
+  set_.modes_.make_exclusive(uuid, [this, left = std::move(left)](const Status& status) {
+    if (status) return make_exclusive(left);
+    Error error = status.error();
+    // Only a missing permission leaves the operator a choice. A file that cannot be written, or a driver that does not
+    // answer, must be fixed: leaving the mode unchanged would remove the protection.
+    if (error.kind == Kind::kDenied) error.what += "; run as root, or set sharing.mps.computeMode: leave";
+    modes_are(std::unexpected(error));
+  });
+}
+
+void Pool::modes_are(const Status& set) {
+  feed(set ? LifeEvent::kModesSet : LifeEvent::kStartFailed, set ? "" : to_string(set.error()));
+  set_.look_soon();
+}
+
+void Pool::start() {
+  if (!daemon_)
+    if (const auto opened = open(); !opened) return feed(LifeEvent::kStartFailed, to_string(opened.error()));
+  daemon_->want(limits_of(planned_));
+}
+
+Status Pool::open() {
+  PoolSettings settings{set_.settings_.daemons};
+  settings.id = id_;
+  settings.devices = planned_.devices;
+  settings.binary = *set_.binary_;
+  settings.multiuser = set_.serves_all_users();
+  if (set_.endpoints_) {
+    if (!endpoints_) {
+      TRY(endpoints_, Endpoints::open(*set_.endpoints_, id_, *this));
+    }
+    set_places();
+    settings.admission = endpoints_.get();
+  }
+  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings),
+                                [this](const auto& before, const auto& after) { daemon_changed(before, after); }));
+  daemon_->set_stop_patience(set_.sharing_.stop_patience);
+  return {};
+}
+
+// Endpoints stay on disk: they lead nowhere once the pool is gone, and to the same grants if it returns.
+void Pool::end_all_clients() {
+  const auto listed = client_pids(daemon_->supervisor().servers);
+  std::set<int> pids(listed.begin(), listed.end());
+  if (endpoints_) {
+    for (const int pid : endpoints_->clients()) pids.insert(pid);
+    endpoints_->hold();  // refuses new clients
+  }
+  log::warning("pool.forced", {{"pool", id_}, {"clients", pids.size()}, {"why", life_.reason}});
+  if (pids.empty()) return feed(LifeEvent::kClientsEnded);
+  daemon_->end_clients({pids.begin(), pids.end()}, [this](const auto& outcomes) {
+    const auto ended = std::ranges::count(outcomes, TerminateOutcome::kTerminated, &Terminated::outcome);
+    log::info("pool.drained", {{"pool", id_}, {"ended", ended}, {"of", outcomes.size()}});
+    feed(LifeEvent::kClientsEnded);
+  });
+}
+
+// --- its daemon ----------------------------------------------------------------------------------------------------
+
+// The daemon may be discarded only after its own callback.
+void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {
+  look_at_memory();
+  inform_endpoints(before, after);
+  log_state();
+  const auto note = capacity_note();
+  if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
+    log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
+  set_.on_change_();
+  set_.look_soon();
+}
+
+// The daemon itself opens them, in the callback in which its limits were read back.
+void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
+  if (!endpoints_) return;
+  if (after.state != State::kServing && before.state == State::kServing) endpoints_->hold();
+  if (server_pids(before.servers) != server_pids(after.servers)) endpoints_->server_replaced();
+  if (daemon_) endpoints_->clients_seen(daemon_->listed());
+}
+
+void Pool::look_at_memory() {
+  if (!daemon_) return;
+  if (!memory_) memory_.emplace(set_.settings_.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
+  std::vector<pid_t> servers;
+  for (const auto& server : daemon_->supervisor().servers)
+    if (server.status == "ACTIVE") servers.push_back(server.pid);
+  if (!memory_->look(servers) || memory_->where() != SharedMemory::kNamed) return;
+  const bool given = memory_->is_to_be_given();
+  (given ? log::info : log::warning)("pool.shared_memory",
+                                     {{"pool", id_}, {"given", given}, {"why", memory_->problem()}});
+}
+
+void Pool::log_state() {
+  if (!daemon_) return;
+  const std::string state(daemon_->state_name());
+  if (state == logged_state_) return;
+  const std::string was = std::exchange(logged_state_, state);
+  const bool bad =
+      state == "backing-off" || state == "given-up" || state == "wedged" || (was == "serving" && state == "starting");
+  const auto say = bad ? log::warning : log::info;
+  say("pool.state", {{"pool", id_},
+                     {"state", state},
+                     {"was", was.empty() ? "absent" : was},
+                     {"daemonPid", daemon_->daemon_pid()},
+                     {"why", daemon_->reason()}});
+  if (state == "serving") log_limits();
+  if (state == "starting" || was != "starting") return;
+  for (const auto& note : daemon_->start_notes()) log::warning("pool.note", {{"pool", id_}, {"text", note}});
+}
+
+void Pool::log_limits() const {
+  for (const auto& limit : planned_.limits) {
+    const auto* device = planned_device(limit.uuid);
+    const auto* gpu = device == nullptr ? nullptr : gpu::find_gpu(set_.inventory_, device->gpu_uuid);
+    if (gpu == nullptr) continue;
+    const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
+    log::info("Set device pinned memory limit", {{"device", gpu->index},
+                                                 {"total_memory_gb", std::round(gib_of_memory * 100.0) / 100.0},
+                                                 {"replicas", device->slots},
+                                                 {"limit_per_replica_mib", device->share.memory.in_mib()},
+                                                 {"client_limit_mib", limit.client.memory.in_mib()},
+                                                 {"client_limit_percent", limit.client.threads.value()},
+                                                 {"uuid", limit.uuid}});
+  }
+}
+
+std::string Pool::capacity_note() const {
+  if (!daemon_) return {};
+  const auto live = live_clients(daemon_->supervisor());
+  const auto fullest = endpoints_ && planned_.devices.size() > 1 ? endpoints_->clients_on_fullest() : std::nullopt;
+  const auto note = mps::capacity_note(fullest ? static_cast<std::uint32_t>(*fullest) : live, planned_.max_clients);
+  return note.empty() || !fullest ? note : "of its fullest GPU: " + note;
+}
+
+// --- its limits ----------------------------------------------------------------------------------------------------
+
+// The limits of a slot of a device, from the resource that it is advertised under.
+const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
+  for (const auto& resource : set_.plan_.resources)
+    for (const auto& device : resource.devices)
+      if (device.uuid == uuid && device.pool == id_) return &device;
+  return nullptr;
+}
+
+void Pool::set_places() const {
+  if (!endpoints_) return;
+  std::size_t slots = 0;
+  for (const auto& uuid : planned_.devices)
+    if (const auto* device = planned_device(uuid)) slots = std::max<std::size_t>(slots, device->slots);
+  endpoints_->set_places({planned_.max_clients, planned_.devices, set_.sharing_.processes_per_slot, slots});
+}
+
+// --- for its endpoints ---------------------------------------------------------------------------------------------
+
+void Pool::end_clients(const std::vector<int>& clients, std::function<void(const std::vector<Terminated>&)> done) {
+  if (daemon_) return daemon_->end_clients(clients, std::move(done));
+  std::vector<Terminated> none;
+  for (const int pid : clients) none.push_back({pid, TerminateOutcome::kNotAClient, "the pool has no daemon"});
+  done(none);
+}
+
+void Pool::client_gone(int pid) {
+  if (daemon_) daemon_->client_ended(pid);
+}
+
+void Pool::server_doubted() {
+  if (daemon_) daemon_->doubt();
+}
+
+Result<DaemonLimits> Pool::limits_for(const std::optional<GrantLimits>& limits) const {
+  if (!daemon_) return fail(Kind::kUnavailable, "the MPS pool has no daemon", id_);
+  return limits ? mps::limits_for(*limits, daemon_->settings().devices) : daemon_->own_limits();
+}
+
+void Pool::set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) {
+  const auto wanted = limits_for(limits);
+  if (!wanted) return done(std::unexpected(wanted.error()));
+  daemon_->set_next_limits(*wanted, std::move(done));
+}
+
+// --- the set --------------------------------------------------------------------------------------------------------
 
 PoolSet::PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, std::function<void()> on_change)
     : loop_(loop), settings_(std::move(settings)), modes_(modes), on_change_(std::move(on_change)) {
@@ -69,7 +339,7 @@ void PoolSet::set_other_holders(std::set<std::string> devices) {
 void PoolSet::look_again() {
   listing_.start({}, [this] {
     for (auto& [id, pool] : pools_)
-      if (!pool.is_planned()) pool.list_clients();
+      if (!pool.is_planned() && pool.daemon() != nullptr) pool.daemon()->look();  // the list may be seconds old
     look();
     on_change_();
   });
@@ -87,7 +357,7 @@ std::string PoolSet::waits_for(const Pool& pool) const {
     if (other_holders_.contains(uuid))
       return fmt::format("waits: containers hold {} without MPS; it begins when they are gone", uuid);
     for (const auto& [id, other] : pools_)
-      if (&other != &pool && !other.is_planned() && other.uses(uuid))
+      if (&other != &pool && !other.is_planned() && std::ranges::count(other.planned().devices, uuid) > 0)
         return fmt::format("waits: pool {} still serves {}; it begins when that has ended", id, uuid);
   }
   return {};

@@ -46,18 +46,17 @@ class Pool final : public EndpointsPool {
   void set_planned(const plan::PlannedPool* planned);  // null: the plan does not have it any more
   void follow_plan();                                  // after set_planned() of every pool
   void look() { feed(LifeEvent::kInputs); }
-  void list_clients();            // now: the list is up to a few seconds old
   Status adopt(const LeftPool&);  // a daemon of an earlier run, which no plan has
 
   const plan::PlannedPool& planned() const { return planned_; }
   bool is_planned() const { return is_planned_; }
   bool is_exclusive() const { return planned_.compute_mode == config::ComputeModePolicy::kExclusive; }
-  bool uses(const std::string& device) const;
   bool waits() const;  // for other holders
   bool has_ended() const { return life_.state == LifeState::kEnded; }
   const std::string& problem() const { return life_.reason; }  // why it has no daemon, or will have none
-  PoolDaemon* daemon() const { return daemon_.get(); }         // null: none was opened
-  Endpoints* endpoints() const { return endpoints_.get(); }    // null: none were opened
+  std::string_view state_name() const { return daemon_ ? daemon_->state_name() : to_string(State::kAbsent); }
+  PoolDaemon* daemon() const { return daemon_.get(); }       // null: none was opened
+  Endpoints* endpoints() const { return endpoints_.get(); }  // null: none were opened
   const ServerMemory* memory() const { return memory_ ? &*memory_ : nullptr; }
   std::string capacity_note() const;  // warns that clients will soon find no place; "" = enough
 
@@ -76,7 +75,6 @@ class Pool final : public EndpointsPool {
   void start();
   Status open();
   void end_all_clients();
-  std::string end_of_use() const;
 
   // --- its daemon --------------------------------------------------------------------------------------------------
   void daemon_changed(const Supervisor& before, const Supervisor& after);

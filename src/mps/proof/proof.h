@@ -2,8 +2,8 @@
 // Only a real CUDA start through the daemon's socket proves that a pool serves: a daemon can answer every question
 // while each new client hangs in cuInit. This machine decides when to run such a proof, whether the pool may serve
 // meanwhile, and what to terminate when it fails: all clients, then the servers, then the daemon, each followed by
-// another proof. Pure; mps/pool/prover.cpp carries it out beside the supervisor, which does not know it. proof_test.cpp
-// has a row for every arrow.
+// another proof. Pure; mps/pool/pool_daemon.cpp carries it out beside the supervisor, which does not know it.
+// proof_test.cpp has a row for every arrow.
 //
 // A proof that fails once is repeated before anything is terminated: terminating clients on a false alarm would be
 // worse than the wait.
