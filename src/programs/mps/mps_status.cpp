@@ -14,6 +14,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr auto kFaultKinds = {mps::FaultKind::kFatal, mps::FaultKind::kException, mps::FaultKind::kUncleanExit};
+
 // Of a pool that was not opened yet: nothing is known.
 const mps::Supervisor& supervisor_of(const mps::Pool& pool) {
   static const mps::Supervisor kNothingYet;
@@ -87,15 +89,6 @@ Json faults_of(const mps::PoolDaemon& pool) {
   return list;
 }
 
-using Counts = std::vector<std::pair<const char*, std::uint64_t>>;
-
-Counts faults_total_of(const mps::PoolDaemon& pool) {
-  const auto total = [&pool](mps::FaultKind kind) { return pool.faults().total(kind); };
-  return {{"fatal", total(mps::FaultKind::kFatal)},
-          {"exception", total(mps::FaultKind::kException)},
-          {"unclean-exit", total(mps::FaultKind::kUncleanExit)}};
-}
-
 Json proof_of(const mps::PoolDaemon& pool, MonoTime now) {
   const auto& proof = pool.proof();
   return {{"state", mps::to_string(proof.state)},
@@ -112,7 +105,7 @@ Json proof_of(const mps::PoolDaemon& pool, MonoTime now) {
 void add_life(Json& json, const mps::PoolDaemon& pool, MonoTime now) {
   json["daemon"] = {{"pid", pool.daemon_pid()}, {"state", mps::daemon_state(pool.supervisor())}};
   json["faults"] = faults_of(pool);
-  for (const auto& [kind, count] : faults_total_of(pool)) json["faultsTotal"][kind] = count;
+  for (const auto kind : kFaultKinds) json["faultsTotal"][mps::to_string(kind)] = pool.faults().total(kind);
   json["proof"] = proof_of(pool, now);
   json["startNotes"] = pool.start_notes();
 }
@@ -125,7 +118,7 @@ Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) 
   std::erase(reasons, "");
   Json json{{"id", id},
             {"devices", pool.planned().devices},
-            {"state", daemon != nullptr ? daemon->state_name() : mps::to_string(s.state)},
+            {"state", pool.state_name()},
             {"sinceMs", daemon != nullptr ? milliseconds_of(view.now - s.since) : 0},
             {"reason", join(reasons, "; ")},
             {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
@@ -142,31 +135,31 @@ Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) 
 }
 
 void put_life(metrics::Page& page, const std::string& id, const mps::PoolDaemon& pool) {
-  const auto put = [&](metrics::MetricRef metric, const Counts& counts) {
-    for (const auto& [what, count] : counts) page.set(metric, {id, what}, count);
-  };
-  put("tranche_pool_faults_total", faults_total_of(pool));
+  for (const auto kind : kFaultKinds)
+    page.set("tranche_pool_faults_total", {id, mps::to_string(kind)}, pool.faults().total(kind));
   for (const auto status : metrics::kServerStatuses) {
     const auto count = std::ranges::count(pool.supervisor().servers, status, &mps::ServerSeen::status);
     page.set("tranche_pool_servers", {id, status}, count);
   }
   const auto& proof = pool.proof();
-  put("tranche_pool_proofs_total", {{"passed", proof.passed}, {"failed", proof.failed}});
-  put("tranche_pool_ended_total",
-      {{"clients", proof.clients_ended}, {"servers", proof.servers_ended}, {"daemon", proof.daemons_ended}});
+  page.set("tranche_pool_proofs_total", {id, "passed"}, proof.passed);
+  page.set("tranche_pool_proofs_total", {id, "failed"}, proof.failed);
+  page.set("tranche_pool_ended_total", {id, "clients"}, proof.clients_ended);
+  page.set("tranche_pool_ended_total", {id, "servers"}, proof.servers_ended);
+  page.set("tranche_pool_ended_total", {id, "daemon"}, proof.daemons_ended);
 }
 
 PoolReadiness readiness_of(const std::string& id, const mps::Pool& pool) {
   const auto* daemon = pool.daemon();
-  if (daemon == nullptr) return {.id = id, .begins = pool.problem().empty(), .reason = pool.problem()};
-  const auto& supervisor = daemon->supervisor();
-  const bool has_failed = supervisor.restarts > 0 || supervisor.state == mps::State::kBackingOff ||
-                          supervisor.state == mps::State::kGivenUp ||
-                          daemon->proof().state == mps::ProofState::kFailed || !pool.problem().empty();
+  const auto& s = supervisor_of(pool);
+  const bool has_failed = !pool.problem().empty() || s.restarts > 0 || s.state == mps::State::kBackingOff ||
+                          s.state == mps::State::kGivenUp ||
+                          (daemon != nullptr && daemon->proof().state == mps::ProofState::kFailed);
+  const bool has_reason = pool.problem().empty() && daemon != nullptr;
   return {.id = id,
-          .state = std::string(daemon->state_name()),
+          .state = std::string(pool.state_name()),
           .begins = !has_failed,
-          .reason = pool.problem().empty() ? daemon->reason() : pool.problem()};
+          .reason = has_reason ? daemon->reason() : pool.problem()};
 }
 
 }  // namespace
@@ -202,10 +195,9 @@ metrics::Page mps_metrics(const MpsView& view) {
   page.set("tranche_driver_ready", view.driver_problem.empty() ? 1 : 0);
   page.set("tranche_config_problems", view.config.problems.size() + view.plan_problems.size());
   for (const auto& [id, pool] : view.pools.pools()) {
-    const auto* daemon = pool.daemon();
     const mps::Supervisor& s = supervisor_of(pool);
-    page.set_pool_state(id, daemon != nullptr ? daemon->state_name() : mps::to_string(s.state));
-    if (daemon != nullptr) put_life(page, id, *daemon);
+    page.set_pool_state(id, pool.state_name());
+    if (pool.daemon() != nullptr) put_life(page, id, *pool.daemon());
     page.set("tranche_pool_restarts_total", {id}, s.restarts);
     page.set("tranche_pool_clients", {id}, mps::live_clients(s));
     page.set("tranche_pool_clients_most", {id}, pool.planned().max_clients);
@@ -225,24 +217,6 @@ std::vector<PoolReadiness> pool_readiness(const mps::PoolSet& pools) {
   for (const auto& [id, pool] : pools.pools())
     if (pool.is_planned()) found.push_back(readiness_of(id, pool));
   return found;
-}
-
-os::HttpServer::Routes MpsPages::routes() {
-  return {{"/metrics",
-           [this] {
-             const std::lock_guard lock(mutex_);
-             return os::HttpAnswer::metrics(metrics_);
-           }},
-          {"/readyz", [this] {
-             const std::lock_guard lock(mutex_);
-             return observe::probe_page(readiness_.ready, readiness_.reason);
-           }}};
-}
-
-void MpsPages::put(LongText metrics, MpsReadiness readiness) {
-  const std::lock_guard lock(mutex_);
-  std::swap(metrics_, metrics);
-  std::swap(readiness_, readiness);
 }
 
 MpsReadiness mps_readiness(const MpsReadinessInputs& inputs) {

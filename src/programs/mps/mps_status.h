@@ -60,8 +60,22 @@ MpsReadiness mps_readiness(const MpsReadinessInputs& inputs);
 // put() runs on the loop's thread, the routes on the HTTP server's.
 class MpsPages {
  public:
-  os::HttpServer::Routes routes();  // they use this object, which must outlive them
-  void put(LongText metrics, MpsReadiness readiness);
+  os::HttpServer::Routes routes() {  // they use this object, which must outlive them
+    return {{"/metrics",
+             [this] {
+               const std::lock_guard lock(mutex_);
+               return os::HttpAnswer::metrics(metrics_);
+             }},
+            {"/readyz", [this] {
+               const std::lock_guard lock(mutex_);
+               return observe::probe_page(readiness_.ready, readiness_.reason);
+             }}};
+  }
+  void put(LongText metrics, MpsReadiness readiness) {
+    const std::lock_guard lock(mutex_);
+    std::swap(metrics_, metrics);
+    std::swap(readiness_, readiness);
+  }
 
  private:
   std::mutex mutex_;
