@@ -75,16 +75,16 @@ class Turn {
   }
 
   void on(const Spawned& event) {
+    if (!event.adopted) {
+      if (!s_.alive && s_.state == State::kStarting)
+        fail("the MPS control daemon cannot be started: " + to_string(event.adopted.error()));
+      return;
+    }
     s_.alive = true;
-    if (event.adopted) s_.may_have_clients = s_.untouched = true;
+    if (*event.adopted) s_.may_have_clients = s_.untouched = true;
     if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
     if (s_.state == State::kStarting) s_.timer.reset();
     if (s_.state == State::kStarting && s_.question == 0) ask();
-  }
-
-  void on(const SpawnFailed& event) {
-    if (!s_.alive && s_.state == State::kStarting)
-      fail("the MPS control daemon cannot be started: " + to_string(event.error));
   }
 
   void on(const DaemonExited& event) {
@@ -165,19 +165,13 @@ class Turn {
     }
   }
 
-  void on(const Pinged&) {
+  void on(const Pinged& event) {
     s_.pinging = false;
-    s_.greeting = Greeting::kGiven;
-    if (s_.state == State::kServing) ping_later();
-  }
-
-  void on(const PingFailed& event) {
-    s_.pinging = false;
-    if (s_.greeting != Greeting::kGiven) {
-      s_.greeting = Greeting::kMissing;
-      return;
-    }
-    if (s_.state == State::kServing) fell_mute(event.error);
+    const bool greeted_before = s_.greeting == Greeting::kGiven;
+    if (event.greeted || !greeted_before) s_.greeting = event.greeted ? Greeting::kGiven : Greeting::kMissing;
+    if (s_.state != State::kServing) return;
+    if (event.greeted) return ping_later();
+    if (greeted_before) fell_mute(event.greeted.error());
   }
 
   void on(const PingSkipped&) {

@@ -76,10 +76,7 @@ struct Want {  // starts the daemon, or changes its limits
   DaemonLimits desired;
 };
 struct Spawned {
-  bool adopted = false;  // a daemon of ours from an earlier run is running
-};
-struct SpawnFailed {
-  Error error;
+  Result<bool> adopted = false;  // true: a daemon of ours from an earlier run is running; an Error: none was started
 };
 struct DaemonExited {
   std::string note;  // "was killed by signal 9 (Killed)"
@@ -99,9 +96,8 @@ struct QuestionFailed {
   // kTimeout, kNotFound, kInvalid: the daemon's fault. kConflict: another program uses the session. Others: ours.
   Error error;
 };
-struct Pinged {};  // greeted
-struct PingFailed {
-  Error error;
+struct Pinged {
+  Status greeted = {};
 };
 struct PingSkipped {};  // clients are being terminated: the daemon is busy with that and not unresponsive
 struct LookNow {};      // a caller waits for its clients to exit: ask now instead of at the next interval
@@ -117,9 +113,9 @@ struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was adm
 };
 struct Tick {};
 struct StopAsked {};
-using Event = std::variant<Want, Spawned, SpawnFailed, DaemonExited, Answered, ServerLogged, ClientLogged,
-                           AdmissionLimitsSet, AdmissionLimitsUnknown, QuestionFailed, Pinged, PingFailed, PingSkipped,
-                           LookNow, Replace, Tick, StopAsked>;
+using Event =
+    std::variant<Want, Spawned, DaemonExited, Answered, ServerLogged, ClientLogged, AdmissionLimitsSet,
+                 AdmissionLimitsUnknown, QuestionFailed, Pinged, PingSkipped, LookNow, Replace, Tick, StopAsked>;
 
 struct SpawnDaemon {};  // or adopt the one that runs
 struct Ask {            // the daemon's defaults, and its servers with their clients and limits

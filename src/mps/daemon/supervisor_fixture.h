@@ -79,7 +79,7 @@ inline Rig stopping() {
 inline Rig given_up() {
   Rig rig = spawning();
   while (rig.s.state != State::kGivenUp) {
-    rig.feed(SpawnFailed{kNoFork});
+    rig.feed(Spawned{std::unexpected(kNoFork)});
     if (rig.s.state == State::kBackingOff) rig.wake();
   }
   return rig;

@@ -73,7 +73,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 1:
       return Spawned{below(2) == 0};
     case 2:
-      return SpawnFailed{Error{Kind::kUnavailable, "no", "", 0}};
+      return Spawned{std::unexpected(Error{Kind::kUnavailable, "no", "", 0})};
     case 3:
       return DaemonExited{"exited with status 1"};
     case 4:
@@ -97,7 +97,7 @@ Event any_event(std::mt19937_64& random, const Supervisor& s) {
     case 11:
       return Pinged{};
     case 12:
-      return PingFailed{Error{Kind::kTimeout, "no", "", 0}};
+      return Pinged{std::unexpected(Error{Kind::kTimeout, "no", "", 0})};
     case 13:
       return below(2) == 0 ? Event(PingSkipped{}) : Event(LookNow{});
     case 14:

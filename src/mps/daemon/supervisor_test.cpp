@@ -35,7 +35,7 @@ TEST(Supervisor, EveryArrow) {
        {"ask"}},
       {"spawning, could not → back-off",
        spawning,
-       [](Rig& r) { r.feed(SpawnFailed{kNoFork}); },
+       [](Rig& r) { r.feed(Spawned{std::unexpected(kNoFork)}); },
        State::kBackingOff,
        {}},
       {"spawning, no event → back-off", spawning, [](Rig& r) { r.wake(); }, State::kBackingOff, {}},
@@ -227,7 +227,7 @@ TEST(Supervisor, BacksOffLongerEachTimeWithinItsBounds) {
   rig.settings.start_limit = 100;
   Duration longest{};
   for (int failure = 1; failure <= 20; ++failure) {
-    rig.feed(SpawnFailed{kNoFork});
+    rig.feed(Spawned{std::unexpected(kNoFork)});
     ASSERT_EQ(rig.s.state, State::kBackingOff);
     const Duration delay = *wake_at(rig.s) - rig.now;
     const Duration plain = std::min<Duration>(rig.settings.backoff_first * (1ll << std::min(failure - 1, 20)),
@@ -244,7 +244,7 @@ TEST(Supervisor, JitterDependsOnTheSeedAlone) {
   const auto delay = [](std::uint64_t seed) {
     Rig rig;
     rig.s.jitter = seed;
-    rig.feed(Want{kLimits}).feed(SpawnFailed{kNoFork});
+    rig.feed(Want{kLimits}).feed(Spawned{std::unexpected(kNoFork)});
     return *wake_at(rig.s) - rig.now;
   };
   EXPECT_EQ(delay(7), delay(7));

@@ -128,7 +128,7 @@ TEST(Supervisor, PingsADaemonThatGreetsAndLeavesServingWhenItDoesNot) {
   EXPECT_EQ(rig.now - served, rig.settings.rest_ping_every);
   rig.feed(Pinged{});
   EXPECT_EQ(rig.s.state, State::kServing);
-  rig.wake().feed(PingFailed{kMute});
+  rig.wake().feed(Pinged{std::unexpected(kMute)});
   EXPECT_EQ(rig.s.state, State::kStarting);
   EXPECT_EQ(daemon_state(rig.s), "mute");
   EXPECT_THAT(rig.s.reason, HasSubstr("does not answer"));
@@ -176,7 +176,7 @@ TEST(Supervisor, AServerThatStartsEndsTheRest) {
 // Promise: mps/daemon: A daemon that never greeted is not called mute for that.
 TEST(Supervisor, DoesNotBlameADaemonThatNeverGreeted) {
   Rig rig = serving();
-  rig.feed(PingFailed{kMute});
+  rig.feed(Pinged{std::unexpected(kMute)});
   EXPECT_EQ(rig.s.state, State::kServing);
   EXPECT_EQ(rig.s.greeting, Greeting::kMissing);
   rig.wake();

@@ -420,9 +420,8 @@ void PoolDaemon::act_on(const LogLine& line) {
 
 void PoolDaemon::act(const SpawnDaemon&) {
   const auto adopted = adopt();
-  const Status done = !adopted ? Status(std::unexpected(adopted.error())) : *adopted ? Status() : spawn();
-  if (done) return feed(Spawned{*adopted});
-  feed(SpawnFailed{done.error()});
+  const Status done = adopted && !*adopted ? spawn() : Status();
+  feed(Spawned{done ? adopted : std::unexpected(done.error())});
 }
 
 Result<bool> PoolDaemon::adopt() {
@@ -521,9 +520,8 @@ void PoolDaemon::act(const PingDaemon&) {
   ping_ = std::make_unique<Ping>(loop_, pipe() + "/control", settings_.supervisor.ping_deadline,
                                  [this](const Result<bool>& greeted) {
                                    const auto ended = std::move(ping_);
-                                   if (greeted) return feed(Pinged{});
-                                   if (proof_holds_daemon()) return feed(PingSkipped{});
-                                   feed(PingFailed{greeted.error()});
+                                   if (!greeted && proof_holds_daemon()) return feed(PingSkipped{});
+                                   feed(Pinged{greeted ? Status() : std::unexpected(greeted.error())});
                                  });
 }
 
