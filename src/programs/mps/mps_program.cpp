@@ -81,16 +81,9 @@ class MpsProgram {
       for (const auto& problem : config.problems) fmt::print(stderr, "{}\n", to_string(problem));
       return 2;
     }
-    if (const auto begun = begin(); !begun) {
-      log::error("start.failed", {{"why", begun.error()}});
-      return 1;
-    }
-    if (!config.in_force) return 0;  // stopped while waiting for one
-    config::log_problems(config.problems);
-    config::log_effective(config);
-    root_ = mps_root_of(options_, config.config.flags);
-
-    if (const auto opened = open(); !opened) {
+    const auto begun = begin();
+    if (begun && !config.in_force) return 0;  // stopped while waiting for one
+    if (const auto opened = begun ? open() : begun; !opened) {
       log::error("start.failed", {{"why", opened.error()}});
       return 1;
     }
@@ -112,6 +105,9 @@ class MpsProgram {
   }
 
   Status open() {
+    config::log_problems(config_.view().problems);
+    config::log_effective(config_.view());
+    root_ = mps_root_of(options_, config_.view().config.flags);
     const auto home = daemon_home(options_, config_.view().config.flags, root_);
     TRY_STATUS(mps::check_home(home));
     auto root = os::Dir::create(root_, 0755);
@@ -224,7 +220,11 @@ class MpsProgram {
     if (request != "end")
       return fail(Kind::kInvalid,
                   "tranche mps answers \"status\", \"watch\", \"end\" and requests in JSON, not " + request);
-    loop_->post([this] { end_for_good(); });
+    loop_->post([this] {
+      if (stopping_) return;
+      log::info("stop.asked", {{"by", "tranche mps --end"}});
+      begin_stop(/*end_clients=*/true);
+    });
     return json_text(nlohmann::json({{"ok", true}, {"pid", ::getpid()}}));
   }
 
@@ -331,14 +331,6 @@ class MpsProgram {
     return seen;
   }
 
-  MpsReadiness readiness() const {
-    return mps_readiness({.ends = stopping_,
-                          .driver_problem = driver_problem_,
-                          .needs_driver = config_.view().config.flags.fail_on_init_error,
-                          .plan_problems = plan_problems_,
-                          .pools = pool_readiness(*pools_)});
-  }
-
   // A change of a pool's state is reported at once: claims and slots of its GPUs wait for it.
   void publish() {
     if (!pools_) return;
@@ -352,7 +344,13 @@ class MpsProgram {
     report_due_->stop();
     next_report_ = loop_->now() + kPace;
     states_ = states_of(*pools_);
-    if (!options_.listen.empty()) pages_.put(metrics::to_text(mps_metrics(view())), readiness());
+    if (!options_.listen.empty())
+      pages_.put(metrics::to_text(mps_metrics(view())),
+                 mps_readiness({.ends = stopping_,
+                                .driver_problem = driver_problem_,
+                                .needs_driver = config_.view().config.flags.fail_on_init_error,
+                                .plan_problems = plan_problems_,
+                                .pools = pool_readiness(*pools_)}));
     if (status_) status_->changed();
   }
 
@@ -369,12 +367,6 @@ class MpsProgram {
     stopping_ = true;
     log::info("stop.daemons_left", {{"pools", pools_->pools().size()}, {"end_them", "tranche mps --end"}});
     loop_->stop();
-  }
-
-  void end_for_good() {
-    if (stopping_) return;
-    log::info("stop.asked", {{"by", "tranche mps --end"}});
-    begin_stop(/*end_clients=*/true);
   }
 
   void begin_stop(bool end_clients) {
