@@ -131,13 +131,8 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
 
 // --- faults ----------------------------------------------------------------------------------------------------------
 
-std::uint64_t FaultHistory::total(FaultKind kind) const {
-  const auto found = totals_.find(kind);
-  return found == totals_.end() ? 0 : found->second;
-}
-
 bool FaultHistory::add(Fault fault) {
-  ++totals_[fault.kind];
+  ++totals_[static_cast<std::size_t>(fault.kind)];
   faults_.push_back(std::move(fault));
   if (faults_.size() > kMostFaults) faults_.pop_front();
   return true;

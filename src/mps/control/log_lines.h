@@ -3,6 +3,7 @@
 // the foreground prints both logs on its standard output; otherwise they are control.log and server.log. Only lines
 // that change the known state have a kind of their own; all others are kOther. Source: docs/internals/mps-contract.md,
 // "Log lines". And which client broke a pool (FaultHistory). Pure; fuzzed.
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -77,8 +78,8 @@ class FaultHistory {
   };
   // true: it reports a new fault. A further victim of the last fault is added to that one.
   bool read(const LogLine& line, WallTime now, const Processes& processes);
-  const std::deque<Fault>& last() const { return faults_; }  // oldest first
-  std::uint64_t total(FaultKind kind) const;                 // since this program started
+  const std::deque<Fault>& last() const { return faults_; }                                      // oldest first
+  std::uint64_t total(FaultKind kind) const { return totals_[static_cast<std::size_t>(kind)]; }  // since the start
 
  private:
   struct Dying {
@@ -89,7 +90,7 @@ class FaultHistory {
   bool add(Fault fault);
   Dying dead_at(int server, const Processes& processes) const;
   std::deque<Fault> faults_;
-  std::map<FaultKind, std::uint64_t> totals_;
+  std::array<std::uint64_t, 3> totals_{};
   std::deque<Dying> dying_;
   std::deque<Dying> left_;  // until a process with the same pid connects
 };

@@ -49,8 +49,9 @@ std::string serving_note(const Supervisor& s) {
 // Handles one event: it holds the arguments of step() and its result.
 class Turn {
  public:
-  Turn(Supervisor& state, std::vector<Action>& actions, MonoTime now, const SupervisorSettings& settings)
-      : s_(state), actions_(actions), now_(now), settings_(settings) {}
+  Turn(Supervisor& state, MonoTime now, const SupervisorSettings& settings)
+      : s_(state), now_(now), settings_(settings) {}
+  std::vector<Action> actions;
 
   void on(const Want& event) {
     const bool same = event.desired == s_.desired;
@@ -226,7 +227,7 @@ class Turn {
     enter(State::kStopping, "asked to stop");
     s_.stop_stage = 0;
     s_.timer = now_ + settings_.quit_patience;
-    actions_.push_back(Quit{open_question(), settings_.quit_patience});
+    actions.push_back(Quit{open_question(), settings_.quit_patience});
   }
 
   void ended() {
@@ -252,11 +253,11 @@ class Turn {
 
   void ask() {
     s_.gone_servers.clear();
-    actions_.push_back(Ask{open_question(), limits_to_set(s_)});
+    actions.push_back(Ask{open_question(), limits_to_set(s_)});
   }
   void apply_limits(std::optional<int> server = {}) {
     s_.gone_servers.clear();
-    actions_.push_back(ApplyLimits{open_question(), limits_to_set(s_), server});
+    actions.push_back(ApplyLimits{open_question(), limits_to_set(s_), server});
   }
 
   // The daemon's own limits come before its servers'.
@@ -294,7 +295,7 @@ class Turn {
     s_.ping_at.reset();
     if (s_.pinging) return;
     s_.pinging = true;
-    actions_.push_back(PingDaemon{});
+    actions.push_back(PingDaemon{});
   }
 
   void ping_later() {
@@ -305,7 +306,7 @@ class Turn {
   void begin() {
     if (s_.dying) {
       s_.timer = now_ + settings_.kill_again;
-      actions_.push_back(SignalDaemon{.kill = true});
+      actions.push_back(SignalDaemon{.kill = true});
       s_.reason = "the MPS control daemon was sent SIGKILL and does not end: it hangs in the driver";
       if (s_.state == State::kGivenUp) enter_backing_off(s_.reason, settings_.kill_again);
       return;
@@ -317,7 +318,7 @@ class Turn {
     s_.restarts += s_.spawned_before ? 1 : 0;
     s_.spawned_before = true;
     s_.timer = now_ + settings_.start_deadline;  // for the report whether the spawn succeeded
-    actions_.push_back(SpawnDaemon{});
+    actions.push_back(SpawnDaemon{});
   }
 
   void serve() {
@@ -326,7 +327,7 @@ class Turn {
     if (std::exchange(s_.untouched, false) && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
     s_.timer = now_ + settings_.health_every;
     if (s_.greeting == Greeting::kGiven) ping_later();
-    actions_.push_back(OpenEndpoints{});
+    actions.push_back(OpenEndpoints{});
   }
 
   void still_serving() {
@@ -387,7 +388,7 @@ class Turn {
   void kill() {
     if (!s_.alive) return;
     s_.dying = true;
-    actions_.push_back(SignalDaemon{.kill = true});
+    actions.push_back(SignalDaemon{.kill = true});
   }
 
   void fail(const std::string& why) {
@@ -431,13 +432,13 @@ class Turn {
     if (s_.stop_stage == 0) {
       s_.stop_stage = 1;
       s_.timer = now_ + settings_.term_patience;
-      actions_.push_back(SignalDaemon{});
+      actions.push_back(SignalDaemon{});
       return;
     }
     s_.stop_stage = 2;
     s_.reason = "asked to stop; it was sent SIGKILL";
     s_.timer = now_ + settings_.kill_again;
-    actions_.push_back(SignalDaemon{.kill = true});
+    actions.push_back(SignalDaemon{.kill = true});
   }
 
   void note_servers(std::vector<ServerSeen> servers) {
@@ -462,7 +463,6 @@ class Turn {
   }
 
   Supervisor& s_;
-  std::vector<Action>& actions_;
   MonoTime now_;
   const SupervisorSettings& settings_;
 };
@@ -481,10 +481,9 @@ std::string_view daemon_state(const Supervisor& s) {
 }
 
 std::vector<Action> step(Supervisor& state, const Event& event, MonoTime now, const SupervisorSettings& settings) {
-  std::vector<Action> actions;
-  Turn turn(state, actions, now, settings);
+  Turn turn(state, now, settings);
   std::visit([&](const auto& e) { turn.on(e); }, event);
-  return actions;
+  return std::move(turn.actions);
 }
 
 std::uint32_t live_clients(const Supervisor& state) {

@@ -44,8 +44,8 @@ std::optional<bool> connected(std::string_view output) {
 
 class ProofTurn {
  public:
-  ProofTurn(Proof& state, std::vector<ProofAction>& actions, MonoTime now, const ProofSettings& settings)
-      : p_(state), actions_(actions), now_(now), settings_(settings) {}
+  ProofTurn(Proof& state, MonoTime now, const ProofSettings& settings) : p_(state), now_(now), settings_(settings) {}
+  std::vector<ProofAction> actions;
 
   void on(const PoolServes&) {
     p_.serves = true;
@@ -138,7 +138,7 @@ class ProofTurn {
 
   void on(const ProofTick&) {
     if (p_.lost_at && now_ >= *p_.lost_at) {
-      actions_.push_back(CancelProof{});
+      actions.push_back(CancelProof{});
       // Clients and servers are unknown: both are terminated, which does nothing if there are none.
       on(ProofEnded{ProofVerdict::kWedged, "the CUDA start left no report", true, true});
     }
@@ -158,7 +158,7 @@ class ProofTurn {
   bool fault_is_old() const { return p_.fault_since && now_ >= *p_.fault_since + settings_.fault_patience; }
 
   void cancel() {
-    if (std::exchange(p_.running, false)) actions_.push_back(CancelProof{});
+    if (std::exchange(p_.running, false)) actions.push_back(CancelProof{});
     p_.lost_at.reset();
   }
   void start() {
@@ -171,7 +171,7 @@ class ProofTurn {
       p_.state = ProofState::kRunning;
       p_.reason.clear();
     }
-    actions_.push_back(StartProof{});
+    actions.push_back(StartProof{});
   }
   void trust() {
     p_.trusted = true;
@@ -195,11 +195,10 @@ class ProofTurn {
     p_.step_due = now_ + settings_.step_patience;
     ++(step == Step::kClients ? p_.clients_ended : step == Step::kServers ? p_.servers_ended : p_.daemons_ended);
     if (step == Step::kClients && p_.fault_since) p_.fault_since = now_;  // its patience restarts
-    actions_.push_back(EndStep{step, why});
+    actions.push_back(EndStep{step, why});
   }
 
   Proof& p_;
-  std::vector<ProofAction>& actions_;
   MonoTime now_;
   const ProofSettings& settings_;
 };
@@ -244,10 +243,9 @@ ProofReading read_proof(const ProbeEnded& probe) {
 }
 
 std::vector<ProofAction> step(Proof& state, const ProofEvent& event, MonoTime now, const ProofSettings& settings) {
-  std::vector<ProofAction> actions;
-  ProofTurn turn(state, actions, now, settings);
+  ProofTurn turn(state, now, settings);
   std::visit([&](const auto& e) { turn.on(e); }, event);
-  return actions;
+  return std::move(turn.actions);
 }
 
 std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& settings) {
