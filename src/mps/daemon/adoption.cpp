@@ -87,11 +87,9 @@ std::vector<pid_t> running_daemons(int host_pid) {
   return found;
 }
 
-enum class Trace { kFile, kSocket, kProc };
-
 struct Candidate {
   pid_t pid = 0;
-  Trace trace = Trace::kFile;
+  bool listens = false;  // at the daemon's socket
   bool in_file = false;  // the pid file names it
 };
 
@@ -102,18 +100,17 @@ void try_candidates(const std::string& pipe, int host_pid, const std::function<b
   const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
   const auto in_file = text ? pid_of(*text) : std::nullopt;
   const auto listens = listener_of(pipe + "/control");
-  if (listens && judge({*listens, Trace::kSocket, in_file == listens})) return;
-  if (in_file && in_file != listens && judge({*in_file, Trace::kFile, true})) return;
+  if (listens && judge({*listens, true, in_file == listens})) return;
+  if (in_file && in_file != listens && judge({*in_file, false, true})) return;
   for (const pid_t pid : running_daemons(host_pid)) {
-    if (pid != in_file && pid != listens && judge({pid, Trace::kProc})) return;
+    if (pid != in_file && pid != listens && judge({pid})) return;
   }
 }
 
 // Whether the memory of a process that runs this program may be read: one in a container can block that for as long as
 // it likes.
 bool may_be_daemon(const Candidate& candidate, const std::string& program, int host_pid) {
-  return is_control_program(program) &&
-         (candidate.trace == Trace::kSocket || is_outside_of_containers(candidate.pid, host_pid));
+  return is_control_program(program) && (candidate.listens || is_outside_of_containers(candidate.pid, host_pid));
 }
 
 std::map<std::string, std::string> environment_of(pid_t pid) {
@@ -192,9 +189,8 @@ Result<std::optional<os::ProcessRef>> judge(const Candidate& candidate, const st
 
 std::string note_of(const Candidate& daemon, const std::string& pipe) {
   if (daemon.in_file) return {};
-  return fmt::format(
-      "{}/{} does not name the control daemon; pid {} was found {}", pipe, kPidFile, daemon.pid,
-      daemon.trace == Trace::kSocket ? "by the socket at which it listens" : "by its program and environment");
+  return fmt::format("{}/{} does not name the control daemon; pid {} was found {}", pipe, kPidFile, daemon.pid,
+                     daemon.listens ? "by the socket at which it listens" : "by its program and environment");
 }
 
 }  // namespace
