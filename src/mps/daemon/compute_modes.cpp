@@ -36,20 +36,15 @@ std::string render_earlier_modes(const EarlierModes& earlier) {
   return json_text(document, 2) + "\n";
 }
 
-Result<ComputeModes> ComputeModes::open(const std::string& mps_root, Setter set) {
-  TRY(os::Dir root, os::Dir::create(mps_root, 0755));
-  EarlierModes earlier;
-  auto file = os::read_kept(root, kModesFile);
-  if (file.text) {
-    auto parsed = parse_earlier_modes(*file.text);
-    if (parsed && file.lost.empty())
-      earlier = *std::move(parsed);
-    else
-      file.lost = os::put_aside(root, kModesFile, file.lost.empty() ? parsed.error().what : "it ends within a line");
-  }
-  ComputeModes modes(std::move(root), std::move(earlier), std::move(set));
-  modes.lost_ = std::move(file.lost);
-  return modes;
+ComputeModes::ComputeModes(os::Dir root, Setter set) : root_(std::move(root)), set_(std::move(set)) {
+  auto file = os::read_kept(root_, kModesFile);
+  lost_ = std::move(file.lost);
+  if (!file.text) return;
+  auto parsed = parse_earlier_modes(*file.text);
+  if (parsed && lost_.empty())
+    earlier_ = *std::move(parsed);
+  else
+    lost_ = os::put_aside(root_, kModesFile, lost_.empty() ? parsed.error().what : "it ends within a line");
 }
 
 Status ComputeModes::save(const EarlierModes& earlier) {

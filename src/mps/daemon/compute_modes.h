@@ -25,9 +25,9 @@ class ComputeModes {
   using Done = std::function<void(Status)>;
   using Setter = std::function<void(const std::string& uuid, gpu::ComputeMode mode, Done done)>;
 
-  // A file that cannot be used is renamed, and the current modes count as the earlier ones: one GPU whose earlier
-  // mode is lost must not keep all others from being shared.
-  static Result<ComputeModes> open(const std::string& mps_root, Setter set);
+  // `root`: the file's directory. A file that cannot be used is renamed, and the current modes count as the earlier
+  // ones: one GPU whose earlier mode is lost must not keep all others from being shared.
+  ComputeModes(os::Dir root, Setter set);
   const std::string& lost() const { return lost_; }  // why the file was renamed and to what; "" = it was not
 
   // Records the mode that a scan found. A mode set after a scan counts until the next scan, because the driver's thread
@@ -41,8 +41,6 @@ class ComputeModes {
   const EarlierModes& changed() const { return earlier_; }  // GPUs whose mode we changed
 
  private:
-  ComputeModes(os::Dir root, EarlierModes earlier, Setter set)
-      : root_(std::move(root)), earlier_(std::move(earlier)), set_(std::move(set)) {}
   Status save(const EarlierModes& earlier);
   void set(const std::string& uuid, gpu::ComputeMode mode, Done done);
 

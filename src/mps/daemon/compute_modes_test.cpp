@@ -36,7 +36,7 @@ struct Driver {
 class ComputeModesTest : public ::testing::Test {
  protected:
   void SetUp() override { driver_.root = scratch_.path(); }
-  ComputeModes open() { return *ComputeModes::open(scratch_.path(), driver_.setter()); }
+  ComputeModes open() { return {*os::Dir::open(scratch_.path()), driver_.setter()}; }
   std::string file() const { return os::read_file(scratch_ / "compute-mode.json").value_or("none"); }
 
   os::Scratch scratch_;

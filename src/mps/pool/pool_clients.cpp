@@ -110,11 +110,6 @@ bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
          std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
 }
 
-bool PoolDaemon::are_clients(const std::vector<os::ProcessRef>& processes) const {
-  const auto all = clients();
-  return std::ranges::all_of(processes, [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); });
-}
-
 void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
   // Before the search, in which a pid may become that of another process.
   std::vector<os::ProcessRef> living;
@@ -192,7 +187,9 @@ void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Term
   for (const auto& ref : clients) pids.push_back(ref.pid);
   const std::set<int> asked(pids.begin(), pids.end());
   const auto more = settings_.killed_with ? settings_.killed_with(clients) : std::nullopt;
-  const bool here = !more || are_clients(*more);
+  const auto all = this->clients();
+  const auto is_here = [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); };
+  const bool here = !more || std::ranges::all_of(*more, is_here);
   for (const auto& ref : more.value_or(std::vector<os::ProcessRef>{})) {
     pids.push_back(ref.pid);
     clients.push_back(ref);

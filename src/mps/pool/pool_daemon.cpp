@@ -440,8 +440,8 @@ Status PoolDaemon::spawn() {
   const bool servers_of_users = ::geteuid() == 0 && !settings_.multiuser;
   TRY(start_notes_, check_before_start(pipe(), settings_.paths.endpoints(settings_.id), servers_of_users));
   TRY_STATUS(remove_stale_sockets(pipe()));
-  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself
-  // holds the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
+  // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
+  // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
@@ -459,8 +459,7 @@ Status PoolDaemon::spawn() {
 }
 
 // The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
-// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends
-// it.
+// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
 bool PoolDaemon::proof_holds_daemon() const {
   return prover_->pid() != 0;
 }

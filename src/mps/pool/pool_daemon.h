@@ -206,7 +206,6 @@ class PoolDaemon {
   void end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done);
   void end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done);
   bool are_alone(const std::vector<int>& pids) const;
-  bool are_clients(const std::vector<os::ProcessRef>& processes) const;
   void inform_prover(State before);
 
   os::Loop& loop_;

@@ -63,10 +63,11 @@ Status end_daemons(const MpsOptions& options, const config::Config& config, cons
   finish_ends(*loop, *endings, config.sharing.stop_patience);
   TRY(const auto left, mps::find_left_pools(root));
   std::optional<gpu::NvmlThread> nvml;
-  TRY(auto modes, mps::ComputeModes::open(
-                      root, [&nvml](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
-                        nvml->set_compute_mode(uuid, mode, std::move(done));
-                      }));
+  TRY(os::Dir for_modes, os::Dir::open(root));
+  mps::ComputeModes modes(std::move(for_modes),
+                          [&nvml](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
+                            nvml->set_compute_mode(uuid, mode, std::move(done));
+                          });
   if (left.empty() && modes.changed().empty()) {
     fmt::print("no daemon runs under {}\n", root);
     return {};

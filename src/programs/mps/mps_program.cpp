@@ -140,21 +140,21 @@ class MpsProgram {
   }
 
   Status open_modes() {
-    TRY(auto modes, mps::ComputeModes::open(root_, [this](const std::string& uuid, gpu::ComputeMode mode,
-                                                          mps::ComputeModes::Done done) {
+    TRY(os::Dir root, os::Dir::open(root_));
+    modes_ = std::make_unique<mps::ComputeModes>(
+        std::move(root), [this](const std::string& uuid, gpu::ComputeMode mode, mps::ComputeModes::Done done) {
           if (!nvml_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
           nvml_->set_compute_mode(uuid, mode, [uuid, mode, done = std::move(done)](const Status& status) {
             if (status) log::info("compute_mode.set", {{"gpu", uuid}, {"mode", gpu::to_string(mode)}});
             done(status);
           });
-        }));
-    if (!modes.lost().empty())
+        });
+    if (!modes_->lost().empty())
       log::error("state.lost",
-                 {{"what", modes.lost()},
+                 {{"what", modes_->lost()},
                   {"effect",
                    "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
                    "another one with nvidia-smi -c"}});
-    modes_ = std::make_unique<mps::ComputeModes>(std::move(modes));
     return {};
   }
 
