@@ -29,7 +29,6 @@ EndpointsContext::EndpointsContext(os::Loop& event_loop, EndpointsSettings with,
                for (auto* const each : all) each->let_newcomers();
                on_change();
              }),
-      heirs(loop),
       ending_containers(loop) {}
 
 Endpoints::Endpoints(EndpointsContext& context, const std::string& pool, EndpointsPool& owner)

@@ -162,8 +162,9 @@ struct EndpointsContext {
   std::vector<Endpoints*> all;
   ClientLooks looks;
   Keeper keeper;
-  HeirSearch heirs;
   EndingContainers ending_containers;
+  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
+  std::unique_ptr<os::Worker> heirs = os::Worker::start();  // for find_heirs(). Early: a pid limit may be reached later
 };
 
 // The pool that has the endpoints.

@@ -121,14 +121,6 @@ FoundHeirs find_heirs(const HeirsAsked& asked) {
   return Search(asked).run();
 }
 
-void HeirSearch::find(HeirsAsked asked, std::function<void(const FoundHeirs&)> done) {
-  worker_->run([asked = std::move(asked), done = std::move(done), alive = std::weak_ptr(alive_), &loop = loop_] {
-    loop.post([heirs = find_heirs(asked), done, alive] {
-      if (!alive.expired()) done(heirs);
-    });
-  });
-}
-
 // --- containers that end -------------------------------------------------------------------------------------------
 
 std::string EndingContainers::container_with(const os::ProcessRef& process) const {

@@ -8,9 +8,6 @@
 // control group of the client is not kubelet's, its pod is not known, and these are processes of its container only.
 //
 // The clients that the kernel kills with a first process are not in the answer: client_ending.h, KilledWith.
-//
-// Reads all of /proc, which takes tens of milliseconds on a busy node, so a thread of its own does it. Loop thread
-// only.
 #include <functional>
 #include <list>
 #include <memory>
@@ -22,7 +19,6 @@
 #include "mps/relay/client_table.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
-#include "os/worker/worker.h"
 
 namespace tranche::mps {
 
@@ -42,22 +38,8 @@ struct HeirsAsked {
 };
 // If the container of a remnant is not known, nothing is found. A container whose processes are all younger than the
 // client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
-// a whole. Any thread.
+// a whole. Reads all of /proc, which takes tens of milliseconds on a busy node. Any thread.
 FoundHeirs find_heirs(const HeirsAsked& asked);
-
-class HeirSearch {
- public:
-  explicit HeirSearch(os::Loop& loop) : loop_(loop) {}
-  HeirSearch(const HeirSearch&) = delete;
-  HeirSearch& operator=(const HeirSearch&) = delete;
-  // `done` runs once, in a callback of its own, and never after this object is destroyed.
-  void find(HeirsAsked asked, std::function<void(const FoundHeirs&)> done);
-
- private:
-  os::Loop& loop_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::unique_ptr<os::Worker> worker_ = os::Worker::start();  // early: a pid limit may be reached later
-};
 
 // Containers whose first process is being terminated: the kernel kills all others of the container with it. Until it
 // has exited, the container has no new clients at any endpoint. Loop thread only.

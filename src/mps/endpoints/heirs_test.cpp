@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "mps/endpoints/containers.h"
-#include "run_until.h"
 
 namespace tranche::mps {
 namespace {
@@ -194,18 +193,6 @@ TEST_F(HeirsOfContainers, AreNotThePoolsOwnProcesses) {
   EXPECT_THAT(find_heirs({.remnants = {{1000001, kNow, {server.channel()}, server.container()}}, .own = {server.pid()}})
                   .of.at(1000001),
               IsEmpty());
-}
-
-TEST_F(HeirsOfContainers, AreSearchedForInTheBackground) {
-  const auto loop = *os::Loop::open();
-  const Holder one;
-  ASSERT_TRUE(one.ready());
-  HeirSearch search(*loop);
-  Heirs found;
-  search.find({.remnants = {{1000001, kNow, {one.channel()}, one.container()}}, .own = {}},
-              [&](const FoundHeirs& heirs) { found = heirs.of; });
-  EXPECT_TRUE(os::run_until(*loop, [&] { return !found.empty(); }));
-  EXPECT_THAT(found[1000001], ElementsAre(one.ref()));
 }
 
 }  // namespace
