@@ -264,11 +264,12 @@ class Endpoints final : public Admission, public RelayOwner {
   std::string owner_name(const std::string& grant) const { return id_ + '/' + grant; }  // for the keeper
   Status open_for(const OpenEndpointRequest& request);
   void end_for(const TerminateRequest& request, Reply reply);
-  std::string refuse(const std::string& grant, int pid) override;
+  std::string refuses(const std::string& grant, int pid) override;
   bool refuses_for_now(const std::string& grant, int pid) override { return !no_place(grant, pid).empty(); }
   void client_connects(const std::string& grant, int pid) override;
   void client_exited(int pid) override;
-  void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) override;
+  void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
+                   const std::string& why) override;
   void not_as_client(const Error& why) override;
   void clients_changed() override;
   void server_doubted() override { owner_.server_doubted(); }
@@ -294,16 +295,13 @@ class Endpoints final : public Admission, public RelayOwner {
   // nowhere from now on.
   Status vacate(const std::string& grant);
   void end_former_clients(const std::string& grant, const std::vector<int>& clients);
-  void former_clients_ended(const std::string& grant);
   void recall(const std::string& grant);
   void set_kinds();
   void note_prepared(const std::string& grant, const Status& status);
   std::string remains_of(const std::string& grant) const;
-  std::string refuses(const std::string& grant, int pid) const;
   void look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done);
   bool keeps_memory(const std::string& grant) const { return context_.keeper.keeps_memory(owner_name(grant)); }
   void let_newcomers();
-  void note_refusal(const std::string& grant, const std::string& why, bool limit_lifted);
   std::string grant_of_earlier(int pid, std::map<std::string, std::string>& known) const;
   std::size_t unknown_clients() const;
   std::size_t taken_by(const std::string& grant, const Endpoint& endpoint) const;

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
+#include "mps/limits/tenant_limits.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
+#include "os/process/threads.h"
 
 namespace tranche::mps {
 namespace {
@@ -22,6 +25,25 @@ constexpr std::size_t kKeptForLaterPart = 4;
 
 constexpr mode_t kOursAlone = 0700;
 constexpr std::size_t kLongestFile = 16 << 10;  // of a grant's limits
+
+constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
+constexpr std::size_t kLongestVariable = 4096;               // bytes of a value; the rest is cut off
+
+// "" also if the process cannot be inspected (no CAP_SYS_PTRACE): other rules decide then. Of the environment of the
+// process's start; for a duplicate name, the first value, as getenv(3) returns.
+std::string why_not(int pid, const std::vector<std::string>& devices) {
+  Result<std::string> block = std::string();
+  const bool is_known = os::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
+    block = os::read_file(folder + "/environ", kLongestBlock);
+    return false;
+  });
+  if (!is_known) return "its environment cannot be read: it has exited, or its threads end while they are read";
+  if (!block) return {};
+  const std::string wanted = fmt::format("{}=", plan::kPinnedLimitVariable);
+  for (const auto entry : split(*block, '\0'))
+    if (entry.starts_with(wanted)) return lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");
+  return {};
+}
 
 bool holds(const EndpointTerms& terms, const std::string& device) {
   return !terms.limits || std::ranges::find(*terms.limits, device, &GrantLimit::uuid) != terms.limits->end();
@@ -156,23 +178,68 @@ void Endpoints::look_at_environment(const std::string& grant, int pid, const Cli
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
   context_.looks.look(pid, std::move(devices),
                       [this, grant, done, alive = std::weak_ptr(alive_)](const std::string& why_not) {
-                        if (!why_not.empty() && !alive.expired()) note_refusal(grant, why_not, true);
+                        auto* const endpoint = why_not.empty() || alive.expired() ? nullptr : find(grant);
+                        if (endpoint != nullptr) ++endpoint->limits_lifted;
                         done(why_not);
                       });
 }
 
-void Endpoints::note_refusal(const std::string& grant, const std::string& why, bool limit_lifted) {
-  Endpoint* const endpoint = find(grant);
-  if (endpoint == nullptr) return;
-  endpoint->refused_why = why;
-  if (limit_lifted) ++endpoint->limits_lifted;
+ClientLooks::ClientLooks(os::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {
+  results_->loop = &loop;
 }
 
-void Endpoints::ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) {
+ClientLooks::~ClientLooks() {
+  const std::lock_guard lock(results_->mutex);
+  results_->loop = nullptr;
+  if ((late_ > 0 || !waiting_.empty())) worker_->leave_behind();
+}
+
+void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
+  if (pid <= 0 || late_ > 0) return done("");
+  const auto id = next_++;
+  auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
+  waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
+  worker_->run([this, id, pid, devices = std::move(devices), results = results_, awaited = waiting.awaited] {
+    auto why = *awaited ? why_not(pid, devices) : std::string();
+    const std::lock_guard lock(results->mutex);
+    if (results->loop == nullptr) return;
+    results->loop->post([this, id, results, why = std::move(why)] {
+      if (results->loop != nullptr) answered(id, why);  // it changes on this thread only
+    });
+  });
+}
+
+void ClientLooks::answered(std::uint64_t id, const std::string& why_not) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) {
+    --late_;
+    return;
+  }
+  waiting.mapped().done(why_not);
+}
+
+void ClientLooks::late(std::uint64_t id, int pid) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) return;
+  ++late_;
+  *waiting.mapped().awaited = false;
+  if (const auto suppressed = pace_.due("", "late", loop_.now())) {
+    log::warning("endpoint.look_late", {{"pid", pid},
+                                        {"effect",
+                                         "until that is over, clients are let in without a look at whether their "
+                                         "environment lifts their memory limit; the guard holds them"},
+                                        {"suppressed", *suppressed}});
+  }
+  waiting.mapped().done("");
+}
+
+void Endpoints::ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
+                            const std::string& why) {
   using enum RelayEnd;
+  auto* const endpoint = find(grant);
+  if (endpoint != nullptr && passage.end == kRefused) endpoint->refused_why = why;
   const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
   if (!suppressed) return;
-  const auto* const endpoint = passage.end == kRefused ? find(grant) : nullptr;
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
   const char* event = is_attempt(passage.end) ? "endpoint.attempt" : refused ? "endpoint.refused" : "endpoint.failed";
   log::warning(event, {{"pool", id_},
@@ -180,7 +247,7 @@ void Endpoints::ended_badly(const std::string& grant, const Passage& passage, st
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
                        {"uid", user},
                        {"what", to_string(passage.end)},
-                       {"why", endpoint == nullptr ? std::string() : endpoint->refused_why},
+                       {"why", why},
                        {"suppressed", *suppressed}});
 }
 
@@ -214,9 +281,7 @@ std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoi
 }
 
 std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
-  std::size_t taken = unknown_clients() + gone_twice_;
-  if (places_.devices.size() <= 1) return taken + relay_->clients().places();
-  taken += relay_->clients().places("");  // of former tenants
+  std::size_t taken = unknown_clients() + gone_twice_ + relay_->clients().places("");  // of former tenants
   for (const auto& [grant, endpoint] : endpoints_)
     if (holds(endpoint.terms, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
   return taken;
@@ -226,7 +291,7 @@ std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
 std::size_t Endpoints::kept_on(const std::string& device, const std::string& grant) const {
   std::size_t kept = 0, open = 0;
   for (const auto& [other, endpoint] : endpoints_) {
-    if (places_.devices.size() > 1 && !holds(endpoint.terms, device)) continue;
+    if (!holds(endpoint.terms, device)) continue;
     ++open;
     if (other == grant || !endpoint.admitting) continue;
     kept += places_.promised - std::min(taken_by(other, endpoint), places_.promised);
@@ -241,10 +306,9 @@ std::string Endpoints::no_capacity(const std::string& grant) const {
   if (places_.most == 0) return {};
   const auto* const endpoint = find(grant);
   const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < places_.promised;
-  const bool one = places_.devices.size() <= 1;
   for (const auto& device : places_.devices) {
-    if (!one && endpoint != nullptr && !holds(endpoint->terms, device)) continue;
-    const std::string name = one ? "the GPU" : "GPU " + device;
+    if (endpoint != nullptr && !holds(endpoint->terms, device)) continue;
+    const std::string name = places_.devices.size() == 1 ? "the GPU" : "GPU " + device;
     const std::size_t has = taken_on(device, within_promise);
     if (has >= places_.most) return fmt::format("{} has its {} clients", name, places_.most);
     if (within_promise) continue;

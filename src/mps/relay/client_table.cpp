@@ -359,12 +359,6 @@ std::size_t ClientTable::places(const std::string& grant) const {
   return places;
 }
 
-std::size_t ClientTable::places() const {
-  std::size_t places = 0;
-  for (const auto& [pid, client] : clients_) places += this->places(client);
-  return places;
-}
-
 std::vector<int> ClientTable::remnants(const std::string& grant) const {
   return pids_where([&](const Client& client) { return client.grant == grant && client.exited != 0; });
 }

@@ -102,7 +102,6 @@ class ClientTable {
 
   // Clients and remnants of the grant take these places of the server.
   std::size_t places(const std::string& grant) const;
-  std::size_t places() const;                                             // of all grants
   std::size_t contexts(int pid) const { return client(pid).contexts(); }  // as the server's log names them
   // The client's places without that of its first connection.
   std::size_t beyond_first(int pid) const { return client(pid).beyond_first(pipes_known_); }

@@ -124,7 +124,7 @@ TEST_F(Clients, ThatExitAreGoneWhenTheServerHasClosedTheirChannels) {
   EXPECT_THAT(clients_.remnants(kGrant), ElementsAre(pid));
   EXPECT_THAT(clients_.remnant(pid)->channels, ElementsAre("pipe:[2]"));
   EXPECT_TRUE(clients_.looked(std::set<Channel>{"pipe:[9]"}));
-  EXPECT_EQ(clients_.places(), 0u);
+  EXPECT_EQ(clients_.places(kGrant), 0u);
   EXPECT_FALSE(clients_.has_exited());
 }
 
@@ -207,7 +207,7 @@ TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
   for (int i = 0; i < 2; ++i) clients_.context_ended(999999, 1);
   EXPECT_FALSE(clients_.looked(std::set<Channel>{"pipe:[5]"}));
   EXPECT_TRUE(clients_.looked(std::set<Channel>{}));
-  EXPECT_EQ(clients_.places(), 0u);
+  EXPECT_EQ(clients_.places(kGrant), 0u);
 }
 
 // Promise: mps/relay: A client that exits in an exchange and has other connections remains.
@@ -321,7 +321,7 @@ TEST_F(Clients, ThatExitKeepTheirPlacesUntilTheServerHasClosedTheirContexts) {
   EXPECT_EQ(clients_.places(kGrant), 1u);
   EXPECT_FALSE(clients_.context_ended(pid, 2));
   EXPECT_TRUE(clients_.looked(std::set<Channel>{}));
-  EXPECT_EQ(clients_.places(), 0u);
+  EXPECT_EQ(clients_.places(kGrant), 0u);
 }
 
 TEST_F(Clients, ThatHaveExitedAreGoneWhenALaterListLacksThem) {

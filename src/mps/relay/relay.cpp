@@ -205,9 +205,9 @@ bool Relay::refuses(RelayPassage& passage) {
     passage.happens(RelayEvent::kConnectorGone);
     return true;
   }
-  if (owner_.refuse(passage.grant(), pid).empty()) return false;
-  passage.happens(RelayEvent::kRefused);
-  return true;
+  const auto why = owner_.refuses(passage.grant(), pid);
+  if (!why.empty()) passage.refuse(why);
+  return !why.empty();
 }
 
 // A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
@@ -231,15 +231,15 @@ void Relay::wants_turn(RelayPassage& passage, int looks) {
   if (waits_for_place(passage, looks) || refuses(passage)) return;
   owner_.look_at(passage.grant(), passage.state().client.pid,
                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
-                   if (!alive.expired()) looked(id, !why_not.empty());
+                   if (!alive.expired()) looked(id, why_not);
                  });
 }
 
-void Relay::looked(std::uint64_t id, bool refused) {
+void Relay::looked(std::uint64_t id, const std::string& why_not) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
-  if (refused) return passage->happens(RelayEvent::kRefused);
+  if (!why_not.empty()) return passage->refuse(why_not);
   turns_.wait(id, passage->grant());
   pump();
 }
@@ -418,7 +418,7 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
   } else {
     ++endpoint.counters.failed;
   }
-  owner_.ended_badly(passage.grant(), state, passage.user());
+  owner_.ended_badly(passage.grant(), state, passage.user(), passage.refused_why());
   if (state.end == kServerLate) ++late_;
   const bool foreign = !state.exchange.carried || state.exchange.foreign;
   const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);

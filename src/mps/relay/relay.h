@@ -97,14 +97,15 @@ class RelayOwner {
   using Looked = std::function<void(const std::string& why_not)>;  // "" = the process may connect
 
   // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its turn.
-  virtual std::string refuse(const std::string& grant, int pid) = 0;
-  // Whether refuse() would refuse the process only because of connections that its server may be about to close. The
+  virtual std::string refuses(const std::string& grant, int pid) = 0;
+  // Whether refuses() would refuse the process only because of connections that its server may be about to close. The
   // process then waits up to 100 ms for their end.
   virtual bool refuses_for_now(const std::string& grant, int pid) = 0;
   virtual void client_connects(const std::string& grant, int pid) = 0;  // a new process
   virtual void client_exited(int pid) = 0;
-  // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
-  virtual void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user) = 0;
+  // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server). `why`: of a refusal.
+  virtual void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
+                           const std::string& why) = 0;
   // The daemon got our identity instead of a client's, and why. Called once until it works again.
   virtual void not_as_client(const Error& why) = 0;
   virtual void clients_changed() = 0;  // or what counters() returns
@@ -213,7 +214,7 @@ class Relay {
   void own_turn(std::uint64_t id);
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
-  void looked(std::uint64_t id, bool refused);
+  void looked(std::uint64_t id, const std::string& why_not);
   void gone(int pid);
   void changed();
   void store();

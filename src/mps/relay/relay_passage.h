@@ -25,8 +25,12 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
 
   void begin();                             // sends the greeting
   Status connect(const std::string& path);  // at its turn, to the daemon. An error: no connection, it still waits
-  // From the relay: kRefused, kNoLimits or kConnectorGone.
+  // From the relay: kNoLimits or kConnectorGone.
   void happens(RelayEvent event, RelayPacket packet = {});
+  void refuse(const std::string& why) {
+    refused_why_ = why;
+    happens(RelayEvent::kRefused);
+  }
   void drop();  // closes all sides, without a callback; its server accepts others afterwards
   // For an endpoint that closes. Closes the client's connection. true: the daemon is looking for a server, or the
   // server has not greeted the client yet; the passage continues without the client and its grant until Relay::ended().
@@ -42,6 +46,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   bool connector_lives() const { return peer_.lives(); }
   os::Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
+  const std::string& refused_why() const { return refused_why_; }
 
  private:
   struct Side {
@@ -87,6 +92,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   const RelayTimes& times_;
   Passage state_;
   bool was_let_in_ = false;
+  std::string refused_why_;
   bool counts_ = false;       // its connection: Relay::connects() ran
   std::size_t channels_ = 0;  // that the client got
   os::Fd connector_;          // a second descriptor of the process, for the table of clients

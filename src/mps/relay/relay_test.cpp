@@ -42,7 +42,7 @@ TEST_F(RelayAtTheEndpoint, LetsACudaProcessInUnderItsOwnNameAndForgetsItWhenItEn
   ASSERT_TRUE(until([&] { return !gone_.empty(); }));
   EXPECT_EQ(relay_->clients().grant_of(client->pid()), nullptr);
   relay_->context_ended(client->pid(), 1);
-  EXPECT_TRUE(until([&] { return relay_->clients().places() == 0; })) << "once the server has closed its pipes";
+  EXPECT_TRUE(until([&] { return relay_->clients().places(kOne) == 0; })) << "once the server has closed its pipes";
   EXPECT_THAT(ends_, IsEmpty());
 }
 
