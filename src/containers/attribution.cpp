@@ -11,6 +11,10 @@ namespace {
 
 constexpr std::size_t kGrantDigits = 16;
 
+bool is_hex(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
 // 36 35 98:0 <root> <mount point> <options> … - <type> <source> <super options>   (proc(5))
 struct Mount {
   std::string_view device;
@@ -51,8 +55,7 @@ std::optional<std::string_view> below(std::string_view path, std::string_view di
 }  // namespace
 
 bool is_grant(std::string_view name) {
-  return name.size() == kGrantDigits &&
-         std::ranges::all_of(name, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return name.size() == kGrantDigits && std::ranges::all_of(name, is_hex);
 }
 
 std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::string_view path) {
@@ -75,10 +78,6 @@ std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::stri
 // --- by its control group --------------------------------------------------------------------------------------------
 
 namespace {
-
-bool is_hex(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
 
 // "7b0d4e5c-1f2a-…", kubelet's name of a pod, with '_' as systemd's unit names require, or a static pod's digest.
 std::optional<std::string> pod_uid(std::string_view text) {

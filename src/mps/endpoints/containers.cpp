@@ -33,10 +33,6 @@ std::string namespace_at(const std::string& folder, const char* kind) {
   return os::read_link(fmt::format("{}/ns/{}", folder, kind)).value_or("");
 }
 
-std::string namespace_of(const std::string& process, const char* kind) {
-  return namespace_at("/proc/" + process, kind);
-}
-
 std::string namespace_of(int pid, const char* kind) {
   std::string found;
   os::look_at_living_thread(pid, [&found, kind](const std::string& folder, pid_t) {
@@ -46,19 +42,22 @@ std::string namespace_of(int pid, const char* kind) {
   return found;
 }
 
-struct ByCgroup {
-  std::optional<containers::Container> container;
-  bool known = false;  // false: the process has exited, or its threads end before they can be read
-};
+using PodsContainer = std::optional<containers::Container>;
 
-ByCgroup by_cgroup(int pid) {
-  ByCgroup found;
-  found.known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
-    const auto text = os::read_file(folder + "/cgroup");
-    found.container = text ? containers::container_of_cgroup(*text) : std::nullopt;
-    return found.container.has_value();
+// `process`: its folder in /proc, or that of a thread.
+PodsContainer container_at(const std::string& process) {
+  const auto text = os::read_file(process + "/cgroup");
+  return text ? containers::container_of_cgroup(*text) : std::nullopt;
+}
+
+// Absent: the process has exited, or its threads end before they can be read.
+std::optional<PodsContainer> by_cgroup(int pid) {
+  PodsContainer found;
+  const bool known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
+    found = container_at(folder);
+    return found.has_value();
   });
-  return found;
+  return known ? std::optional(found) : std::nullopt;
 }
 
 std::string name_of(const containers::Container& container) {
@@ -68,14 +67,12 @@ std::string name_of(const containers::Container& container) {
 // One read: this is asked of every process of the node, and a tenant chooses how many threads its processes have. Under
 // cgroup v1, a process whose first thread has exited has no container here.
 bool is_in(const containers::Container& container, int pid) {
-  const auto text = os::read_file(fmt::format("/proc/{}/cgroup", pid));
-  const auto found = text ? containers::container_of_cgroup(*text) : std::nullopt;
-  return found == container;
+  return container_at(fmt::format("/proc/{}", pid)) == container;
 }
 
 // From its own to the outermost below ours. Empty if its own is ours, or if they cannot be determined.
 std::vector<std::string> pid_namespaces(int pid) {
-  const std::string ours = namespace_of("self", "pid");
+  const std::string ours = namespace_at("/proc/self", "pid");
   if (namespace_of(pid, "pid") == ours) return {};
   std::vector<std::string> all;
   os::Fd fd(::open(fmt::format("/proc/{}/ns/pid", pid).c_str(), O_RDONLY | O_CLOEXEC));
@@ -99,22 +96,11 @@ std::string outermost_pid_namespace(int pid) {
 }
 
 bool are_of_the_node(const std::string& mounts) {
-  return mounts == namespace_of("self", "mnt") || mounts == namespace_of("1", "mnt");
+  return mounts == namespace_at("/proc/self", "mnt") || mounts == namespace_at("/proc/1", "mnt");
 }
 
 bool started_before(const os::ProcessRef& one, const os::ProcessRef& other) {
   return std::tie(one.start_ticks, one.pid) < std::tie(other.start_ticks, other.pid);
-}
-
-// A process that is younger than one that is known costs one read: a tenant may have any number of them.
-std::optional<os::ProcessRef> oldest_where(int member, const std::function<bool(int)>& is_member) {
-  std::optional<os::ProcessRef> oldest;
-  if (const auto ref = os::process_ref(member); ref && is_member(member)) oldest = *ref;
-  for_each_process([&](int pid) {
-    const auto ref = os::process_ref(pid);
-    if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
-  });
-  return oldest;
 }
 
 constexpr std::size_t kDeepest = 64;
@@ -164,9 +150,9 @@ std::string unknown_in_pod(const std::string& uid) {
 
 std::optional<std::string> pod_of(int pid) {
   if (pid <= 0) return std::string();
-  auto found = by_cgroup(pid);
-  if (!found.known) return std::nullopt;
-  return found.container ? std::move(found.container->pod_uid) : std::string();
+  const auto found = by_cgroup(pid);
+  if (!found) return std::nullopt;
+  return *found ? (*found)->pod_uid : std::string();
 }
 
 std::string container_of(int pid) {
@@ -177,8 +163,8 @@ std::string container_of(int pid) {
 std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   if (pid <= 0) return std::string();
   const auto found = by_cgroup(pid);
-  if (!found.known) return std::nullopt;
-  if (found.container) return name_of(*found.container);
+  if (!found) return std::nullopt;
+  if (*found) return name_of(**found);
   if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
   const auto above = ancestors.of(pid);
   if (!above) return std::nullopt;
@@ -187,20 +173,29 @@ std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
 }
 
 std::optional<os::ProcessRef> oldest_of(const std::string& container, int member) {
-  const auto known = by_cgroup(member).container;
+  const auto known = by_cgroup(member).value_or(std::nullopt);
   if (known && name_of(*known) != container) return std::nullopt;  // another process has its pid
   const auto own = outermost_pid_namespace(member);
-  const auto pids = own.empty() ? namespace_of("self", "pid") : own;
+  const auto pids = own.empty() ? namespace_at("/proc/self", "pid") : own;
   // The limit is never reached: each process is inspected once.
   Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max(), Duration::max());
   if (container.empty()) return std::nullopt;
-  return oldest_where(member, [&](int pid) {
+  const auto is_member = [&](int pid) {
     if (known) return is_in(*known, pid);
     // The first process is in the container's own pid namespace, never in a nested one: this cheap check skips most
     // others.
     if (namespace_of(pid, "pid") != pids || (own.empty() && is_of_the_node(pid))) return false;
     return container_of(pid, ancestors) == container;
-  });
+  };
+  // A process that is younger than one that is known costs one read: a tenant may have any number of them.
+  std::optional<os::ProcessRef> oldest;
+  const auto look = [&](int pid) {
+    const auto ref = os::process_ref(pid);
+    if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
+  };
+  look(member);
+  for_each_process(look);
+  return oldest;
 }
 
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {

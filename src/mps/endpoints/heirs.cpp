@@ -1,6 +1,5 @@
 #include "mps/endpoints/heirs.h"
 
-#include <dirent.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -72,21 +71,15 @@ class Search {
       if (scope_of(container_of_remnant(remnant)) == scope) found_.of[remnant].push_back(*ref);
   }
 
-  // A link's text says what it is without opening it, which could block on a file system of the tenant's.
   std::set<int> kept_by(int pid) {
     std::set<int> remnants;
     if (owner_.empty()) return remnants;
     const os::CpuBudget time(std::min(kLongestLookAtOne, left_));
-    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
-    for (unsigned read = 0; read % kLinksBetween != 0 || !time.spent(); ++read) {
-      const dirent* entry = folder ? ::readdir(folder.get()) : nullptr;
-      if (entry == nullptr) break;
-      char link[64];
-      const auto length = ::readlinkat(::dirfd(folder.get()), entry->d_name, link, sizeof link);
-      if (length <= 0 || static_cast<std::size_t>(length) >= sizeof link) continue;
-      const auto [from, to] = owner_.equal_range(std::string_view(link, static_cast<std::size_t>(length)));
+    look_at_descriptors(pid, [&, read = 0U](std::string_view channel) mutable {
+      const auto [from, to] = owner_.equal_range(channel);
       for (auto it = from; it != to; ++it) remnants.insert(it->second);
-    }
+      return ++read % kLinksBetween != 0 || !time.spent();
+    });
     left_ -= std::min(left_, time.used());
     return remnants;
   }

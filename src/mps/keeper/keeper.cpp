@@ -100,11 +100,10 @@ void Keeper::request_hold(const os::ProcessRef& process) {
   requests_.request(to_json(KeeperRequest(HoldRequest{process, clients_.at(process).owner})), kKeeperAnswers,
                     [this, process](const Result<std::string>& reply) {
                       const auto why = reply ? text_at(json_of(*reply), "error") : to_string(reply.error());
-                      const auto before = refused_;
-                      refused_.erase(process);
-                      if (!why.empty() && clients_.contains(process)) refused_[process] = why;
+                      const auto client = clients_.find(process);
+                      const bool other = client != clients_.end() && std::exchange(client->second.refused, why) != why;
                       report_not_held();
-                      if (refused_ != before) on_change_();
+                      if (other) on_change_();
                     });
 }
 
@@ -136,7 +135,7 @@ void Keeper::heard(const std::string& line) {
     if (held.state == HeldState::kDead && clients_.contains(process)) clients_[process].exited = true;
   forget_exited();
   for (const auto& [process, client] : clients_)  // it may have room for one that it has refused
-    if (!status_.clients.contains(process) && (!was_connected || refused_.contains(process))) request_hold(process);
+    if (!status_.clients.contains(process) && (!was_connected || !client.refused.empty())) request_hold(process);
   report_not_held();
   on_change_();
 }
@@ -160,7 +159,8 @@ void Keeper::await_answer(pid_t suspect) {
 void Keeper::report_not_held() {
   if (reported_.running()) return;
   std::pair<os::ProcessRef, std::string> first;
-  if (!refused_.empty()) first = *refused_.begin();
+  const auto refused = std::ranges::find_if(clients_, [](const auto& each) { return !each.second.refused.empty(); });
+  if (refused != clients_.end()) first = {refused->first, refused->second.refused};
   for (const auto& [held, client] : status_.clients)
     if (client.state == HeldState::kHeld && !client.problem.empty()) first = {held, client.problem};
   const auto& [process, why] = first;
@@ -181,7 +181,6 @@ void Keeper::forget_exited() {
     const auto now = os::process_ref(each.first.pid);
     return !now || *now != each.first;
   });
-  std::erase_if(refused_, [this](const auto& each) { return !clients_.contains(each.first); });
 }
 
 // A keeper that exits or does not answer is started again after a back-off.
@@ -216,8 +215,8 @@ Protection Keeper::of(int pid) const {
     if (client.state == HeldState::kHeld) return {Protection::State::kYes, ""};
     break;
   }
-  const auto refused = refused_.lower_bound({pid, 0});
-  if (refused != refused_.end() && refused->first.pid == pid) return {Protection::State::kNo, refused->second};
+  for (auto each = clients_.lower_bound({pid, 0}); each != clients_.end() && each->first.pid == pid; ++each)
+    if (!each->second.refused.empty()) return {Protection::State::kNo, each->second.refused};
   return {Protection::State::kStarting, "the keeper is still duplicating its descriptors"};
 }
 
@@ -239,7 +238,7 @@ std::vector<int> Keeper::dead(const std::string& owner) const {
 
 bool Keeper::keeps_memory(const std::string& owner) const {
   return connected_ && std::ranges::any_of(clients_, [&](const auto& each) {
-           return each.second.with_contexts && each.second.owner == owner && !refused_.contains(each.first);
+           return each.second.with_contexts && each.second.owner == owner && each.second.refused.empty();
          });
 }
 

@@ -56,6 +56,7 @@ class Keeper {
     std::string owner;
     bool exited = false;
     bool with_contexts = false;  // when it exited
+    std::string refused;         // why the keeper does not hold it
   };
   void heard(const std::string& line);
   void start();
@@ -67,8 +68,7 @@ class Keeper {
   os::Loop& loop_;
   KeeperClientSettings settings_;
   std::function<void()> on_change_;
-  std::map<os::ProcessRef, std::string> refused_;  // why the keeper does not hold them
-  std::map<os::ProcessRef, Client> clients_;       // that are held, or are to be
+  std::map<os::ProcessRef, Client> clients_;  // that are held, or are to be
   KeeperStatus status_;
   bool connected_ = false;
   bool absent_ = false;  // no keeper answers on the socket

@@ -1,7 +1,5 @@
 #include "mps/keeper/keeper_status.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +8,6 @@
 
 namespace tranche::mps {
 namespace {
-
-constexpr std::array<std::string_view, 4> kStates{"starting", "held", "dead", "released"};  // by HeldState
 
 Result<os::ProcessRef> process_in(const nlohmann::json& object) {
   const auto pid = number_at(object, "pid").value_or(0);
@@ -30,7 +26,7 @@ std::string to_json(const KeeperStatus& status) {
   for (const auto& [process, client] : status.clients)
     json["clients"].push_back({{"pid", process.pid},
                                {"started", process.start_ticks},
-                               {"state", kStates[static_cast<std::size_t>(client.state)]},
+                               {"state", to_string(client.state)},
                                {"descriptors", client.files},
                                {"problem", client.problem}});
   json["released"] = status.released;
@@ -49,10 +45,10 @@ Result<KeeperStatus> read_keeper_status(std::string_view line) {
   if (status.version.empty()) return fail(Kind::kInvalid, "the keeper's status has no version");
   for (const auto& each : list_at(json, "clients")) {
     TRY(const auto process, process_in(each));
-    const auto* const state = std::ranges::find(kStates, text_at(each, "state"));
-    if (state == kStates.end()) return fail(Kind::kInvalid, "the keeper's status has a client with an unknown state");
-    status.clients[process] = {static_cast<HeldState>(state - kStates.begin()),
-                               static_cast<std::size_t>(count_at(each, "descriptors")), text_at(each, "problem")};
+    const auto state = enum_of<HeldState>(text_at(each, "state"));
+    if (!state) return fail(Kind::kInvalid, "the keeper's status has a client with an unknown state");
+    status.clients[process] = {*state, static_cast<std::size_t>(count_at(each, "descriptors")),
+                               text_at(each, "problem")};
   }
   return status;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <variant>
 
+#include "base/enum_names.h"
 #include "base/result.h"
 #include "os/process/process.h"
 
@@ -14,6 +15,7 @@ namespace tranche::mps {
 // kStarting: it may open more descriptors soon. kDead: it has exited, and its work may still run on the GPU. kReleased:
 // the keeper has closed its descriptors; only in KeeperStatus::changes.
 enum class HeldState { kStarting, kHeld, kDead, kReleased };
+ENUM_NAMES(HeldState::kReleased, "starting", "held", "dead", "released")
 
 struct HeldClient {
   HeldState state = HeldState::kStarting;

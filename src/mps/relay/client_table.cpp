@@ -23,24 +23,30 @@ namespace {
 constexpr std::size_t kMostChannels = 4096;
 
 // The two ends of a pipe have the same number, those of a socket have not.
-bool is_pipe(const Channel& channel) {
+bool is_pipe(std::string_view channel) {
   return channel.starts_with("pipe:");
 }
 
 }  // namespace
 
-bool add_open_pipes(int pid, std::set<Channel>& pipes) {
+bool look_at_descriptors(int pid, const std::function<bool(std::string_view channel)>& look) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(fmt::format("/proc/{}/fd", pid).c_str()), ::closedir);
-  if (!folder) return false;
-  bool any = false;
-  while (const dirent* entry = ::readdir(folder.get())) {
+  bool any = false, more = true;
+  while (const dirent* entry = folder && more ? ::readdir(folder.get()) : nullptr) {
     char link[64];
     const auto length = ::readlinkat(::dirfd(folder.get()), entry->d_name, link, sizeof link);
-    if (length <= 0 || static_cast<std::size_t>(length) >= sizeof link) continue;
-    any = true;
-    if (Channel name(link, static_cast<std::size_t>(length)); is_pipe(name)) pipes.insert(std::move(name));
+    const bool whole = length > 0 && static_cast<std::size_t>(length) < sizeof link;
+    any = any || whole;
+    more = look(whole ? std::string_view(link, static_cast<std::size_t>(length)) : std::string_view());
   }
   return any;  // the descriptors of a process that exits at this moment are gone one after the other
+}
+
+bool add_open_pipes(int pid, std::set<Channel>& pipes) {
+  return look_at_descriptors(pid, [&pipes](std::string_view channel) {
+    if (is_pipe(channel)) pipes.emplace(channel);
+    return true;
+  });
 }
 
 ClientTable::Client* ClientTable::find(int pid) {

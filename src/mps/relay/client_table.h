@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mps/relay/client_file.h"
@@ -30,9 +31,12 @@ namespace tranche::mps {
 using Channel = std::string;
 using ConnectionId = std::uint64_t;
 
-// Adds the pipes that a process has open, from /proc/<pid>/fd, without opening them. false: its descriptors cannot be
-// read, as of a process that has exited; those of others need CAP_SYS_PTRACE. Any thread; a process with a thousand
-// descriptors takes about a millisecond.
+// Calls `look` for what each descriptor of a process leads to, from /proc/<pid>/fd, without opening it, which could
+// block on a file system of a tenant's, until `look` returns false. false: its descriptors cannot be read, as of a
+// process that has exited; those of others need CAP_SYS_PTRACE. Any thread; a process with a thousand descriptors takes
+// about a millisecond.
+bool look_at_descriptors(int pid, const std::function<bool(std::string_view channel)>& look);
+// Adds the pipes that a process has open. false: as above.
 bool add_open_pipes(int pid, std::set<Channel>& pipes);
 
 // A client that has exited and that the server still has.

@@ -183,7 +183,11 @@ void Relay::prepare(std::uint64_t id, const std::string& grant) {
 }
 
 void Relay::prepared(std::uint64_t id, const Status& status) {
-  if (own_turns_.contains(id)) return own_turn(id);
+  if (const auto own = own_turns_.find(id); own != own_turns_.end()) {
+    turns_.connected(id);
+    std::exchange(own->second, [] {})();
+    return pump();
+  }
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
   const auto passage = found->second;
@@ -373,13 +377,6 @@ std::uint64_t Relay::take_turn(std::function<void()> on_turn) {
 void Relay::end_turn(std::uint64_t turn) {
   own_turns_.erase(turn);
   turns_.leave(turn);
-  pump();
-}
-
-void Relay::own_turn(std::uint64_t id) {
-  turns_.connected(id);
-  const auto on_turn = std::exchange(own_turns_.at(id), [] {});
-  on_turn();
   pump();
 }
 

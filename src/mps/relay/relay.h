@@ -211,7 +211,6 @@ class Relay {
   void pump_later();
   void prepare(std::uint64_t id, const std::string& grant);
   void prepared(std::uint64_t id, const Status& status);
-  void own_turn(std::uint64_t id);
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
   void looked(std::uint64_t id, const std::string& why_not);
