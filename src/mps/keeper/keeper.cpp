@@ -58,10 +58,6 @@ Peer listening_at(const std::string& socket, bool blocking) {
 
 }  // namespace
 
-std::string_view to_string(Protection::State state) {
-  return state == Protection::State::kYes ? "yes" : state == Protection::State::kStarting ? "starting" : "no";
-}
-
 Keeper::Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void()> on_change)
     : loop_(loop),
       settings_(std::move(settings)),

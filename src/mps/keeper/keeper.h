@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "base/enum_names.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/keeper/keeper_status.h"
 #include "os/loop/loop.h"
@@ -25,7 +26,7 @@ struct Protection {
   enum class State { kNo, kStarting, kYes } state = State::kNo;
   std::string why;
 };
-std::string_view to_string(Protection::State state);  // "no", "starting", "yes"
+ENUM_NAMES(Protection::State::kYes, "no", "starting", "yes")
 
 struct KeeperClientSettings {
   std::string mps_root;

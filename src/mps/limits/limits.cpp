@@ -13,14 +13,6 @@ constexpr Percent kLeastThreads{
 // The getter rounds percentages to one decimal; limits that really differ are at least one percent apart.
 constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
-std::string memory_disagreement(const std::string& uuid, Bytes expected, const DaemonLimits& read) {
-  const auto holds = memory_limit_of(read, uuid);
-  if (!holds) return fmt::format("the memory limit of {} was not read back", uuid);
-  if (as_printed(*holds) == as_printed(expected)) return {};
-  return fmt::format("the memory limit of {} was set to {}M and reads back as \"{}\" (expected {})", uuid,
-                     expected.in_mib(), as_printed(*holds), as_printed(expected));
-}
-
 }  // namespace
 
 std::string as_printed(Bytes limit) {
@@ -57,7 +49,11 @@ std::string to_string(const DaemonLimits& limits) {
 
 std::string disagreement(const DaemonLimits& expected, const DaemonLimits& read) {
   for (const auto& [uuid, memory] : expected.memory) {
-    if (auto text = memory_disagreement(uuid, memory, read); !text.empty()) return text;
+    const auto holds = memory_limit_of(read, uuid);
+    if (!holds) return fmt::format("the memory limit of {} was not read back", uuid);
+    if (as_printed(*holds) != as_printed(memory))
+      return fmt::format("the memory limit of {} was set to {}M and reads back as \"{}\" (expected {})", uuid,
+                         memory.in_mib(), as_printed(*holds), as_printed(memory));
   }
   const auto wanted = expected.threads.hundredths, holds = read.threads.hundredths;
   if (holds + kPercentTolerance >= wanted && holds <= wanted + kPercentTolerance) return {};
