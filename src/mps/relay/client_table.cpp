@@ -327,7 +327,9 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
   bool changed = std::exchange(pipes_known_, open.has_value()) != pipes_known_;
   for (auto it = clients_.begin(); it != clients_.end();) {
     Client& client = it->second;
-    const bool follows = open && client.followed();
+    // A client whose exit is about to be noticed exits with the contexts that it had: its memory may still be held.
+    const bool exits = client.exited == 0 && !client.alive();
+    const bool follows = open && client.followed() && !exits;
     if (follows) {
       const auto before = client.beyond_first(true);
       for (auto& [id, connection] : client.connections) {

@@ -302,6 +302,17 @@ TEST_F(Clients, WhosePidAnotherProcessHasByNowAreOnesThatExited) {
   EXPECT_THAT(next.remnants(kGrant), ElementsAre(pid));
 }
 
+TEST_F(Clients, ExitWithTheContextsThatTheyHad) {
+  const int pid = client();
+  make_context(pid, 1);
+  end(pid);
+  EXPECT_FALSE(clients_.looked(std::set<Channel>{}));
+  EXPECT_EQ(clients_.contexts(pid), 1u) << "its exit is not noticed yet";
+  clients_.notice(pid);
+  EXPECT_TRUE(clients_.looked(std::set<Channel>{}));
+  EXPECT_EQ(clients_.contexts(pid), 0u);
+}
+
 // Promise: mps/relay: A client that has exited keeps its places until the server has closed its contexts.
 TEST_F(Clients, ThatExitKeepTheirPlacesUntilTheServerHasClosedTheirContexts) {
   const int pid = client();
