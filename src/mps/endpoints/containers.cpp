@@ -42,22 +42,24 @@ std::string namespace_of(int pid, const char* kind) {
   return found;
 }
 
-using PodsContainer = std::optional<containers::Container>;
-
 // `process`: its folder in /proc, or that of a thread.
-PodsContainer container_at(const std::string& process) {
+std::optional<containers::Container> container_at(const std::string& process) {
   const auto text = os::read_file(process + "/cgroup");
   return text ? containers::container_of_cgroup(*text) : std::nullopt;
 }
 
-// Absent: the process has exited, or its threads end before they can be read.
-std::optional<PodsContainer> by_cgroup(int pid) {
-  PodsContainer found;
-  const bool known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
-    found = container_at(folder);
-    return found.has_value();
+struct ByCgroup {
+  std::optional<containers::Container> container;
+  bool known = false;  // false: the process has exited, or its threads end before they can be read
+};
+
+ByCgroup by_cgroup(int pid) {
+  ByCgroup found;
+  found.known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
+    found.container = container_at(folder);
+    return found.container.has_value();
   });
-  return known ? std::optional(found) : std::nullopt;
+  return found;
 }
 
 std::string name_of(const containers::Container& container) {
@@ -151,8 +153,8 @@ std::string unknown_in_pod(const std::string& uid) {
 std::optional<std::string> pod_of(int pid) {
   if (pid <= 0) return std::string();
   const auto found = by_cgroup(pid);
-  if (!found) return std::nullopt;
-  return *found ? (*found)->pod_uid : std::string();
+  if (!found.known) return std::nullopt;
+  return found.container ? found.container->pod_uid : std::string();
 }
 
 std::string container_of(int pid) {
@@ -163,8 +165,8 @@ std::string container_of(int pid) {
 std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   if (pid <= 0) return std::string();
   const auto found = by_cgroup(pid);
-  if (!found) return std::nullopt;
-  if (*found) return name_of(**found);
+  if (!found.known) return std::nullopt;
+  if (found.container) return name_of(*found.container);
   if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
   const auto above = ancestors.of(pid);
   if (!above) return std::nullopt;
@@ -173,7 +175,7 @@ std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
 }
 
 std::optional<os::ProcessRef> oldest_of(const std::string& container, int member) {
-  const auto known = by_cgroup(member).value_or(std::nullopt);
+  const auto known = by_cgroup(member).container;
   if (known && name_of(*known) != container) return std::nullopt;  // another process has its pid
   const auto own = outermost_pid_namespace(member);
   const auto pids = own.empty() ? namespace_at("/proc/self", "pid") : own;
