@@ -84,10 +84,10 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   std::string grant_;  // "": its endpoint was closed
   Side client_{RelayEvent::kFromClient, RelayEvent::kClientGone, true};
   Side daemon_{RelayEvent::kFromDaemon, RelayEvent::kDaemonGone};
-  Side server_{RelayEvent::kServerSaid, RelayEvent::kServerGone};  // the socket that the daemon had for the client
-  Side exchange_{RelayEvent::kClientSaid, RelayEvent::kClientBrokeOff,
-                 true};  // our end of the one that the client gets
-  os::Fd for_client_;    // the client's end, until it is sent
+  // The socket that the daemon had for the client, and our end of the one that the client gets.
+  Side server_{RelayEvent::kServerSaid, RelayEvent::kServerGone};
+  Side exchange_{RelayEvent::kClientSaid, RelayEvent::kClientBrokeOff, true};
+  os::Fd for_client_;  // the other end, until it is sent
   Peer peer_;
   const RelayTimes& times_;
   Passage state_;
