@@ -95,7 +95,7 @@ class Life {
     if (!newest_) return;
     EXPECT_EQ(change_.in_force(), *newest_);
     EXPECT_TRUE(change_.withheld().empty());
-    EXPECT_FALSE(change_.waits());
+    EXPECT_TRUE(std::ranges::none_of(change_.steps(), &grants::Step::waits));
   }
 
   int landed = 0;
@@ -143,7 +143,7 @@ class Life {
     for (const auto& id : dead_)
       if (plan::find_pool(change_.in_force(), id) != nullptr) faults_.pools[id] = "its daemon died";
     lists_ = plan::advertise(change_.in_force(), faults_, change_.withheld());
-    waited += change_.waits() ? 1 : 0;
+    waited += std::ranges::any_of(change_.steps(), &grants::Step::waits) ? 1 : 0;
   }
 
   grants::Holdings holdings() const {
