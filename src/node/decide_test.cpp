@@ -119,7 +119,7 @@ TEST(Decide, AGpuThatAClaimHoldsTakesNoPodsThoughThePlanGivesItToThePlugin) {
   node.next({.plan = true});
   node.listed({});
   EXPECT_EQ(node.healthy(), 4u);
-  EXPECT_THAT(node.decision.faults.devices.at("GPU-b"), HasSubstr("the claim default/half"));
+  EXPECT_THAT(node.decision.faults.devices.at("GPU-b").why, HasSubstr("the claim default/half"));
   node.in.claims->prepared.clear();
   node.next({.offer = true});
   EXPECT_EQ(node.healthy(), 8u);

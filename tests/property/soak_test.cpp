@@ -232,7 +232,7 @@ class Life {
       return;
     }
     for (const auto& gpu : inventory_.gpus)
-      if (random_.chance(30)) ill_.devices[gpu.uuid] = "ill";
+      if (random_.chance(30)) ill_.devices[gpu.uuid].why = "ill";
     for (const auto& pool : change_.in_force().pools)
       if (random_.chance(30)) ill_.pools[pool.id] = "down";
   }
@@ -266,7 +266,7 @@ class Life {
         ASSERT_NE(resource, nullptr) << list.resource;
         const auto* device = plan::find_device(*resource, uuid);
         ASSERT_NE(device, nullptr);
-        EXPECT_FALSE(plan::reason_unhealthy(*device, faults_)) << "a fault is open";
+        EXPECT_FALSE(plan::fault_of(*device, faults_)) << "a fault is open";
         EXPECT_FALSE(dead_.contains(device->pool)) << "nobody serves it";
         for (const auto& container : living_) {
           for (const auto& share : container.shares) {

@@ -43,9 +43,9 @@ Result<std::vector<DeviceSlots>> find_slots(const plan::PlannedResource& resourc
                   fmt::format("{} has no device {}; the node advertises {} devices under that name now", resource.name,
                               in_quotes(id), resource.devices.size()));
     }
-    if (const auto reason = plan::reason_unhealthy(*it->device, faults)) {
+    if (const auto fault = plan::fault_of(*it->device, faults)) {
       return fail(Kind::kUnavailable,
-                  fmt::format("device {} of {} is unhealthy: {}", in_quotes(id), resource.name, *reason));
+                  fmt::format("device {} of {} is unhealthy: {}", in_quotes(id), resource.name, fault->why));
     }
     ++it->slots;
   }

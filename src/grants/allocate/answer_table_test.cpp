@@ -376,7 +376,7 @@ TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
 TEST(AnswerTable, ALostGpuIsRefusedAndTheOthersAreNot) {
   const auto resource = resource_of({.two_devices = true});
   plan::Faults faults;
-  faults.devices[kGpuUuid[0]] = "the driver does not list this GPU any more";
+  faults.devices[kGpuUuid[0]] = {gpu::Cause::kLost, "the driver does not list this GPU any more"};
   const auto lost = allocate(resource, faults, std::vector<std::string>{kGpuUuid[0]}, {});
   ASSERT_FALSE(lost);
   EXPECT_EQ(lost.error().kind, Kind::kUnavailable);

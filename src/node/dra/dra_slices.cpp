@@ -8,7 +8,7 @@ namespace tranche::node {
 namespace {
 
 std::map<std::string, gpu::Unhealthy> gpu_faults(const NodeView& node) {
-  auto faults = node.decision.health.faults;
+  auto faults = node.decision.faults.devices;
   if (!node.in.inventory || node.in.driver_problem.empty()) return faults;
   for (const auto& gpu : node.in.inventory->gpus)
     faults.try_emplace(gpu.uuid, gpu::Unhealthy{gpu::Cause::kDriver, node.in.driver_problem});

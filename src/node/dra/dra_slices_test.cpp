@@ -33,7 +33,7 @@ TEST(DraDevicesOfANode, AreNoneBeforeTheDriverReportsGpus) {
 
 TEST(DraDevicesOfANode, HaveTheFaultsOfTheirGpu) {
   Snapshot s = two_gpus();
-  s.health.faults[s.inventory->gpus[1].uuid] = {gpu::Cause::kXid, "XID 79"};
+  s.faults.devices[s.inventory->gpus[1].uuid] = {gpu::Cause::kXid, "XID 79"};
   EXPECT_EQ(faulty(s), "gpu-1-shared=xid gpu-1=xid gpu-1-monitor=xid");
   s.driver_problem = "the driver does not answer";
   EXPECT_EQ(faulty(s).find("gpu-0-shared=driver gpu-0=driver gpu-0-monitor=driver gpu-1-shared=xid"), 0u);

@@ -129,7 +129,8 @@ void GpuHealth::on_use(const std::vector<gpu::GpuUse>& use, MonoTime now) {
 plan::Faults GpuHealth::judge(const plan::Plan& plan, const gpu::Inventory& inventory,
                               const std::string& driver_problem, std::map<std::string, gpu::Unhealthy> others,
                               std::map<std::string, std::string> pools, MonoTime now) {
-  auto faults = ledger_.faults();
+  plan::Faults all{ledger_.faults(), std::move(pools)};
+  auto& faults = all.devices;
   for (const auto& uuid : missing_) {
     if (const auto at = faults.find(uuid); at != faults.end() && at->second.cause == gpu::Cause::kLost) continue;
     faults[uuid] = {gpu::Cause::kLost,
@@ -147,15 +148,13 @@ plan::Faults GpuHealth::judge(const plan::Plan& plan, const gpu::Inventory& inve
                                                   "not say which GPU and compute instance it is"});
     }
   }
-  changes_ = transitions_.update(conditions_of(plan, faults, pools), now);
-  report_.faults = faults;
+  Conditions conditions;
+  for (const auto& resource : plan.resources)
+    for (const auto& device : resource.devices) conditions[device.uuid] = plan::fault_of(device, all);
+  changes_ = transitions_.update(conditions, now);
   report_.unhealthy = transitions_.unhealthy();
   report_.falls = transitions_.falls();
-
-  plan::Faults result;
-  for (auto& [uuid, fault] : faults) result.devices.emplace(uuid, std::move(fault.why));
-  result.pools = std::move(pools);
-  return result;
+  return all;
 }
 
 }  // namespace tranche::node

@@ -24,10 +24,9 @@ namespace tranche::node {
 struct HealthReport {
   std::string off;  // why faults are not watched, "" if they are
   Duration quiet_period{};
-  std::vector<Problem> problems;                 // of the variables
-  std::map<std::string, gpu::Unhealthy> faults;  // by UUID, including devices that are not in a plan
-  std::map<std::string, Condition> unhealthy;    // by UUID of the planned device
-  std::map<gpu::Cause, std::uint64_t> falls;     // how often devices became unhealthy
+  std::vector<Problem> problems;               // of the variables
+  std::map<std::string, Condition> unhealthy;  // by UUID of the planned device
+  std::map<gpu::Cause, std::uint64_t> falls;   // how often devices became unhealthy
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t>
       xids;  // seen, by GPU and number, including harmless ones
 };

@@ -57,7 +57,7 @@ TEST(GpuHealth, AnXidOfNoKnownGpuMarksNobodyAndOneOfNoGpuAtAllMarksEverybody) {
   EXPECT_THAT(agent.judge().devices, IsEmpty());
   agent.event(What::kXid, "", 79);
   EXPECT_EQ(agent.judge().devices.size(), 3u);
-  EXPECT_THAT(agent.judge().devices.at("GPU-b"), HasSubstr("would not say on which GPU"));
+  EXPECT_THAT(agent.judge().devices.at("GPU-b").why, HasSubstr("would not say on which GPU"));
   EXPECT_EQ(agent.health.report().xids.at({"unknown", 79}), 1u);
 }
 
@@ -72,7 +72,7 @@ TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
   Agent agent;
   for (const char* uuid : {"GPU-a", "GPU-b"}) agent.others[uuid] = {gpu::Cause::kNode, "a node is missing"};
   agent.event(What::kLost, "GPU-a");
-  EXPECT_EQ(agent.judge().devices.at("GPU-b"), "a node is missing");
+  EXPECT_EQ(agent.judge().devices.at("GPU-b").why, "a node is missing");
   EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kLost);
   EXPECT_EQ(agent.cause_of("GPU-b"), gpu::Cause::kNode);
   agent.others.clear();
@@ -83,7 +83,7 @@ TEST(GpuHealth, WhatTheNodeLacksIsADevicesFaultUnlessItsGpuHasOneOfItsOwn) {
 TEST(GpuHealth, ADriverThatIsSilentOrGoneIsEveryDevicesFaultWhileItLasts) {
   Agent agent;
   agent.event(What::kSilent, "");
-  EXPECT_EQ(agent.judge().devices.at("GPU-b"), "the driver does not answer any more: a reason");
+  EXPECT_EQ(agent.judge().devices.at("GPU-b").why, "the driver does not answer any more: a reason");
   EXPECT_EQ(agent.cause_of("GPU-a"), gpu::Cause::kDriver);
   EXPECT_TRUE(agent.event(What::kAnswering, ""));
   EXPECT_THAT(agent.judge().devices, IsEmpty());
@@ -96,7 +96,7 @@ TEST(GpuHealth, AGpuThatVanishesFromTheListIsLostAndItsReturnEndsWhatAResetEnds)
   Agent agent;
   agent.event(What::kXid, "GPU-b", 95);
   agent.health.on_inventory(agent.inventory, {"GPU-b"}, kStart + minutes(1));
-  EXPECT_THAT(agent.judge(kStart + minutes(1)).devices.at("GPU-b"), HasSubstr("does not list this GPU"));
+  EXPECT_THAT(agent.judge(kStart + minutes(1)).devices.at("GPU-b").why, HasSubstr("does not list this GPU"));
   EXPECT_EQ(agent.cause_of("GPU-b"), gpu::Cause::kLost);
   agent.health.on_inventory(agent.inventory, {}, kStart + minutes(2));
   EXPECT_THAT(agent.judge(kStart + minutes(2)).devices, IsEmpty());
@@ -135,7 +135,7 @@ TEST(GpuHealth, AMigDeviceWithoutAPlaceCannotBeWatched) {
   Agent agent;
   agent.inventory.gpus[0].mig_devices.emplace_back().uuid = "MIG-1";
   agent.inventory.gpus[0].mig_devices[0].compute_instance = gpu::kNoInstance;
-  EXPECT_THAT(agent.judge().devices.at("MIG-1"), HasSubstr("would not be seen"));
+  EXPECT_THAT(agent.judge().devices.at("MIG-1").why, HasSubstr("would not be seen"));
 }
 
 TEST(GpuHealth, PoolsAreTheLastCauseAndKeepTheirWords) {

@@ -2,21 +2,6 @@
 
 namespace tranche::node {
 
-Conditions conditions_of(const plan::Plan& plan, const std::map<std::string, gpu::Unhealthy>& faults,
-                         const std::map<std::string, std::string>& pools) {
-  Conditions conditions;
-  for (const auto& resource : plan.resources) {
-    for (const auto& device : resource.devices) {
-      auto& condition = conditions[device.uuid];
-      if (auto at = faults.find(device.uuid); at != faults.end() || (at = faults.find(device.gpu_uuid)) != faults.end())
-        condition = at->second;
-      else if (const auto pool = pools.find(device.pool); !device.pool.empty() && pool != pools.end())
-        condition = gpu::Unhealthy{gpu::Cause::kPool, pool->second};
-    }
-  }
-  return conditions;
-}
-
 std::vector<ConditionChange> Transitions::update(const Conditions& conditions, MonoTime now) {
   std::vector<ConditionChange> changes;
   std::erase_if(unhealthy_, [&](const auto& entry) { return !conditions.contains(entry.first); });

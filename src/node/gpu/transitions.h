@@ -9,16 +9,11 @@
 
 #include "base/time.h"
 #include "gpu/health/cause.h"
-#include "plan/plan.h"
 
 namespace tranche::node {
 
 // Absent: healthy.
 using Conditions = std::map<std::string, std::optional<gpu::Unhealthy>>;  // by UUID of the planned device
-
-// `faults` is by UUID of devices and GPUs, `pools` by pool; the order of precedence is that of advertise/.
-Conditions conditions_of(const plan::Plan& plan, const std::map<std::string, gpu::Unhealthy>& faults,
-                         const std::map<std::string, std::string>& pools);
 
 struct Condition {
   gpu::Unhealthy what;

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "plan/advertise/advertise.h"
+
 namespace tranche::node {
 namespace transitions_test {
 
@@ -25,12 +27,12 @@ plan::Plan plan_of_mig_and_pool() {
 
 TEST(Conditions, ADevicesOwnFaultGoesBeforeItsGpusAndThatBeforeItsPools) {
   const gpu::Unhealthy own{gpu::Cause::kXid, "own"}, gpus{gpu::Cause::kLost, "gpu"};
-  const auto conditions = conditions_of(plan_of_mig_and_pool(), {{"MIG-1", own}, {"GPU-b", gpus}}, {{"p", "starting"}});
-  EXPECT_EQ(conditions.at("MIG-1"), own);
-  EXPECT_EQ(conditions.at("MIG-2"), gpus);
-  EXPECT_EQ(conditions.at("GPU-a"), (gpu::Unhealthy{gpu::Cause::kPool, "starting"}));
-  for (const auto& [device, condition] : conditions_of(plan_of_mig_and_pool(), {}, {}))
-    EXPECT_FALSE(condition) << device;
+  const auto devices = plan_of_mig_and_pool().resources[0].devices;
+  const plan::Faults faults{{{"MIG-1", own}, {"GPU-b", gpus}}, {{"p", "starting"}}};
+  EXPECT_EQ(fault_of(devices[0], faults), own);
+  EXPECT_EQ(fault_of(devices[1], faults), gpus);
+  EXPECT_EQ(fault_of(devices[2], faults), (gpu::Unhealthy{gpu::Cause::kPool, "starting"}));
+  for (const auto& device : devices) EXPECT_FALSE(fault_of(device, {})) << device.uuid;
 }
 
 TEST(Transitions, ReportsBothTransitionsAndHowLongItLasted) {

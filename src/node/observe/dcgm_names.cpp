@@ -78,14 +78,9 @@ std::string labels_of(const gpu::Gpu& gpu, const gpu::MigDevice* mig, const std:
   return joined(labels, host);
 }
 
-std::uint32_t slots_of(const plan::Plan& plan, const std::string& uuid) {
-  std::uint32_t slots = 0;
-  for (const auto& resource : plan.resources)
-    for (const auto& device : resource.devices) slots += device.uuid == uuid ? device.slots : 0;
-  return slots;
-}
-
-void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>& tenants, std::uint32_t slots) {
+void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>& tenants, const plan::Plan& plan) {
+  const auto* device = find_device(plan, uuid);
+  const auto slots = device == nullptr ? 0 : device->slots;  // 0: of a claim
   for (const auto& tenant : tenants) {
     if (tenant.device != uuid) continue;
     const auto labels = metrics::label_text(kOfTenant, {tenant.container, tenant.pod_namespace, tenant.pod});
@@ -108,11 +103,11 @@ std::vector<Row> rows_of(const Snapshot& s, const gpu::Inventory& inventory, con
       row.gpu = &*measured;
       row.activity = &measured->activity;
     }
-    add_tenants(row, gpu.uuid, tenants, slots_of(s.plan, gpu.uuid));
+    add_tenants(row, gpu.uuid, tenants, s.plan);
     for (const auto& mig : gpu.mig_devices) {
       Row& instance = rows.emplace_back();
       instance.labels = labels_of(gpu, &mig, host);
-      add_tenants(instance, mig.uuid, tenants, slots_of(s.plan, mig.uuid));
+      add_tenants(instance, mig.uuid, tenants, s.plan);
       if (measured == gpus.end()) continue;
       const auto found = std::ranges::find(measured->mig, mig.uuid, &gpu::MigTelemetry::uuid);
       if (found != measured->mig.end()) instance.activity = &found->activity;

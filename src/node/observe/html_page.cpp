@@ -104,10 +104,8 @@ void put_activity(Html& html, const gpu::GpuTelemetry& gpu, MonoTime now) {
 }
 
 // As a sentence after the reason; "": there is nothing to do.
-std::string remedy(const Snapshot& s, const plan::PlannedDevice& device, std::string_view reason) {
-  const auto unhealthy = s.health.unhealthy.find(device.uuid);
-  if (unhealthy == s.health.unhealthy.end()) return "";
-  const std::string what = why::remedy_of(gpu::to_string(unhealthy->second.what.cause), reason);
+std::string remedy(const gpu::Unhealthy& fault) {
+  const std::string what = why::remedy_of(gpu::to_string(fault.cause), fault.why);
   return what.empty() ? "" : ". What to do: " + what;
 }
 
@@ -118,8 +116,8 @@ void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& reso
            text(gpu == nullptr ? "" : gpu->name));
   html.add("<p class=dim><bdi>{}</bdi> · {} · {} MiB · {} slots, {}</p>\n", text(device.uuid), text(resource.name),
            device.memory.in_mib(), device.slots, config::to_string(grants::mode_of(device).strategy));
-  if (const auto reason = plan::reason_unhealthy(device, s.faults))
-    html.add("<p class=bad>unhealthy: {}{}</p>\n", text(*reason), text(remedy(s, device, *reason)));
+  if (const auto fault = plan::fault_of(device, s.faults))
+    html.add("<p class=bad>unhealthy: {}{}</p>\n", text(fault->why), text(remedy(*fault)));
   const auto measured = std::ranges::find(gpus, device.gpu_uuid, &gpu::GpuTelemetry::uuid);
   if (measured != gpus.end()) put_activity(html, *measured, now);
   put_bar(html, device, rows);

@@ -34,8 +34,7 @@ TEST(HtmlPage, ShowsTenantsWithTheirUseAndLimit) {
 TEST(HtmlPage, AFaultHasWhatToDo) {
   auto snapshot = held_by("train");
   const std::string reason = "XID 79 (the GPU has fallen off the bus): receives no new pods";
-  snapshot.health.unhealthy["GPU-0"].what.cause = gpu::Cause::kXid;
-  snapshot.faults.devices["GPU-0"] = reason;
+  snapshot.faults.devices["GPU-0"] = {gpu::Cause::kXid, reason};
   EXPECT_THAT(html_page(snapshot, {}, {}, MonoTime{}).str(),
               HasSubstr("unhealthy: " + reason + ". What to do: drain the node and reboot it; replace the GPU"));
 }

@@ -86,7 +86,7 @@ const gpu::GpuActivity* activity_of(const plan::PlannedDevice& device, const std
 
 Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
                  const HolderOf& holder_of, const Reader& reader) {
-  const auto reason = plan::reason_unhealthy(device, s.faults);
+  const auto fault = plan::fault_of(device, s.faults);
   Json json{{"uuid", device.uuid},
             {"index", device.index},
             {"resource", resource.name},
@@ -96,8 +96,8 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
             {"slotMemoryMiB", device.share.memory.in_mib()},
             {"slotSms", device.share.sms},
             {"slotThreads", device.share.threads.hundredths == 0 ? "" : to_string(device.share.threads)},
-            {"healthy", !reason},
-            {"reason", reason.value_or("")}};
+            {"healthy", !fault},
+            {"reason", fault ? fault->why : ""}};
   if (const auto it = s.health.unhealthy.find(device.uuid); it != s.health.unhealthy.end()) {
     json["cause"] = std::string(gpu::to_string(it->second.what.cause));
     json["unhealthyMs"] = milliseconds_of(s.taken - it->second.since);

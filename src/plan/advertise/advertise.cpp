@@ -6,11 +6,12 @@
 
 namespace tranche::plan {
 
-std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults) {
+std::optional<gpu::Unhealthy> fault_of(const plan::PlannedDevice& device, const Faults& faults) {
   for (const auto& uuid : {device.uuid, device.gpu_uuid})
     if (const auto it = faults.devices.find(uuid); it != faults.devices.end()) return it->second;
   const auto it = device.pool.empty() ? faults.pools.end() : faults.pools.find(device.pool);
-  return it == faults.pools.end() ? std::nullopt : std::optional(it->second);
+  if (it == faults.pools.end()) return std::nullopt;
+  return gpu::Unhealthy{gpu::Cause::kPool, it->second};
 }
 
 std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, const Withheld& withheld) {
@@ -19,7 +20,7 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, 
   for (const auto& resource : plan.resources) {
     std::vector<AdvertisedSlot> slots;
     for (const auto& device : resource.devices) {
-      const bool healthy = !reason_unhealthy(device, faults);
+      const bool healthy = !fault_of(device, faults);
       for (auto& id : plan::slot_ids(device)) slots.push_back({std::move(id), healthy, device.numa_node});
     }
     lists.push_back({resource.name, std::move(slots)});

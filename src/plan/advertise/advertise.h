@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "base/shared_list.h"
+#include "gpu/health/cause.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {
 
-// The present faults, each with its reason in one sentence. Absent = healthy.
+// The present faults. Absent = healthy.
 struct Faults {
-  std::map<std::string, std::string> devices;  // by device or GPU UUID; a GPU's fault covers its MIG devices
-  std::map<std::string, std::string> pools;    // by PlannedPool::id: not serving
+  std::map<std::string, gpu::Unhealthy> devices;  // by device or GPU UUID; a GPU's fault covers its MIG devices
+  std::map<std::string, std::string> pools;       // by PlannedPool::id: not serving, with the reason in one sentence
   friend bool operator==(const Faults&, const Faults&) = default;
 };
 
@@ -44,6 +45,6 @@ std::vector<Advertised> advertise(const plan::Plan& plan, const Faults& faults, 
 const std::string* reason_withheld(const Withheld& withheld, const std::string& resource, const std::string& slot);
 
 // Why slots of this device are unhealthy; absent if they are healthy.
-std::optional<std::string> reason_unhealthy(const plan::PlannedDevice& device, const Faults& faults);
+std::optional<gpu::Unhealthy> fault_of(const plan::PlannedDevice& device, const Faults& faults);
 
 }  // namespace tranche::plan

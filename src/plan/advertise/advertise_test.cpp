@@ -38,7 +38,7 @@ TEST(Advertise, ListsEverySlotInDriverOrder) {
 
 TEST(Advertise, FaultOfAGpuMarksAllItsSlotsAndNoOthers) {
   Faults faults;
-  faults.devices["GPU-b"] = "XID 79";
+  faults.devices["GPU-b"] = {gpu::Cause::kXid, "XID 79"};
   const auto lists = advertise(two_gpus_in_three_slots(), faults);
   for (const auto& slot : lists[0].slots) EXPECT_EQ(slot.healthy, slot.id.starts_with("GPU-a")) << slot.id;
 }
@@ -57,8 +57,8 @@ TEST(Advertise, FaultOfAGpuCoversItsMigDevices) {
   mig.uuid = "MIG-1";
   mig.gpu_uuid = "GPU-a";
   Faults faults;
-  faults.devices["GPU-a"] = "lost";
-  EXPECT_EQ(reason_unhealthy(mig, faults), "lost");
+  faults.devices["GPU-a"] = {gpu::Cause::kLost, "lost"};
+  EXPECT_EQ(fault_of(mig, faults)->why, "lost");
 }
 
 TEST(Advertise, UndividedDeviceIsItsUuid) {
