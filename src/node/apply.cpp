@@ -1,6 +1,7 @@
 // inputs → decide → apply → publish → serve, once for each callback of the loop.
 #include <algorithm>
 
+#include "node/dra/dra_slices.h"
 #include "node/node_log.h"
 #include "node/node_parts.h"
 
@@ -54,8 +55,13 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   grant_log_.follow(decision_.holders, loop_.now());
   labels_.use(link_.client());
   if (inputs_.inventory) labels_.follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
-  dra_slices_.follow(node);
-  if (const auto condition = dra_slices_.condition()) cluster_.condition(*condition);
+  const auto& dra = inputs_.config.config.dra;
+  slices_.use(link_.client(), link_.closed_because());
+  if (dra.devices == config::DraDevices::kNone)
+    slices_.want({});
+  else
+    slices_.want({dra.driver_name, dra_devices(node), inputs_.inventory && inputs_.partitionable.known});
+  if (const auto condition = slices_.condition(inputs_.partitionable.why_not)) cluster_.condition(*condition);
 }
 
 void NodeProgram::publish() {
@@ -68,7 +74,7 @@ void NodeProgram::publish() {
   snapshot->cluster = cluster_.report();
   snapshot->labels = labels_.labels();
   snapshot->label_report = labels_.report();
-  snapshot->slices = dra_slices_.report();
+  snapshot->slices = slices_.report();
   snapshot->loop = http_.loop();
   box_.put(std::move(snapshot));
   if (status_) status_->changed();

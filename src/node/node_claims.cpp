@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "node/dra/dra_slices.h"
 #include "node/node_parts.h"
 #include "os/log/log.h"
 #include "plan/slot_id.h"

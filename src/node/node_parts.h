@@ -23,7 +23,7 @@
 #include "mig/live/partitions.h"
 #include "node/decide.h"
 #include "node/dra/claims.h"
-#include "node/dra/dra_slices.h"
+#include "node/dra/slice_publisher.h"
 #include "node/gpu/gpu_figures.h"
 #include "node/gpu/gpu_health.h"
 #include "node/grants/answers.h"
@@ -141,7 +141,7 @@ class NodeProgram {
   cdi::DeviceNodes nodes_{loop_, [this] { step({.plan = true}); }};
   kube::Cluster cluster_;
   labels::LabelController labels_;
-  DraSlices dra_slices_;
+  SlicePublisher slices_;
   cdi::CdiSpecs cdi_;
   mps::MpsClient mps_{loop_, mps_root_here_};
   gpu::NvmlThread nvml_;  // stopped while a GPU is reset

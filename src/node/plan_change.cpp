@@ -13,8 +13,8 @@ namespace {
 // The pool of the grant's endpoint, and the grant's limits there; nothing if there is no endpoint.
 void ask_endpoint(grants::HeldShare& share, const std::string& grant, const mps::PoolReports& reports) {
   for (const auto& [id, pool] : reports.pools) {
-    const auto endpoint = std::ranges::find(pool.endpoints, grant, &mps::EndpointReport::grant);
-    if (endpoint == pool.endpoints.end()) continue;
+    const auto* endpoint = mps::find_endpoint(pool, grant);
+    if (endpoint == nullptr) continue;
     share.pool = id;
     const auto limits = endpoint->limits.value_or(mps::GrantLimits{});
     const auto limit = std::ranges::find(limits, share.device, &mps::GrantLimit::uuid);

@@ -122,6 +122,11 @@ Result<PoolReports> parse_pool_reports(std::string_view json_line) {
   return reports;
 }
 
+const EndpointReport* find_endpoint(const PoolReport& pool, const std::string& grant) {
+  const auto found = std::ranges::find(pool.endpoints, grant, &EndpointReport::grant);
+  return found == pool.endpoints.end() ? nullptr : &*found;
+}
+
 std::map<std::string, std::string> pool_faults(const plan::Plan& plan, const PoolReports& reports) {
   std::map<std::string, std::string> faults;
   for (const auto& pool : plan.pools) {

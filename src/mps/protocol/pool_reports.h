@@ -75,6 +75,7 @@ struct PoolReport {
   bool shared_memory = false;  // containers need the MPS root's shm as their /dev/shm
   friend bool operator==(const PoolReport&, const PoolReport&) = default;
 };
+const EndpointReport* find_endpoint(const PoolReport& pool, const std::string& grant);  // nullptr: there is none
 
 struct PoolReports {
   bool connected = false;          // false: `tranche mps` does not answer on the socket

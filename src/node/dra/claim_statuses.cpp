@@ -23,11 +23,6 @@ constexpr Duration kWithoutServer = 5s;
 constexpr int kUnprocessable = 422;
 constexpr std::string_view kServing = "serving";
 
-const mps::EndpointReport* endpoint_of(const mps::PoolReport& pool, const dra::Part& part) {
-  const auto at = std::ranges::find(pool.endpoints, part.grant, &mps::EndpointReport::grant);
-  return at == pool.endpoints.end() ? nullptr : &*at;
-}
-
 bool has_limits(const mps::EndpointReport& endpoint, const dra::Part& part) {
   if (!endpoint.limits) return false;
   const mps::GrantLimit wanted{part.gpu_uuid, part.limits.memory, part.limits.threads};
@@ -41,7 +36,7 @@ std::string why_not_served(const dra::Part& part, const mps::PoolReports& pools)
   if (pool == pools.pools.end()) return fmt::format("the MPS pool {} is not reported", part.mps_pool);
   if (pool->second.state != kServing)
     return fmt::format("the MPS pool {} is {}: {}", part.mps_pool, pool->second.state, pool->second.reason);
-  if (endpoint_of(pool->second, part) == nullptr) return "its MPS endpoint is not open";
+  if (mps::find_endpoint(pool->second, part.grant) == nullptr) return "its MPS endpoint is not open";
   return {};
 }
 
@@ -67,7 +62,7 @@ dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>&
     status.limits_enforced = {false, "NotServed", not_served};
     return status;
   }
-  if (has_limits(*endpoint_of(pools.pools.at(part.mps_pool), part), part))
+  if (has_limits(*mps::find_endpoint(pools.pools.at(part.mps_pool), part.grant), part))
     status.limits_enforced = {true, "Mps", "MPS limits every process that connects through the claim's endpoint"};
   else
     status.limits_enforced = {false, "OtherLimits", "tranche mps does not report these limits for the endpoint"};

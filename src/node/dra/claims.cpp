@@ -532,8 +532,7 @@ bool Claims::lacks(const dra::Part& part) const {
   if (part.grant.empty() || pool == pools_.pools.end()) return false;
   const auto opened = opened_over_.find(part.grant);
   if (opened == opened_over_.end() || opened->second != connection_) return true;
-  return std::ranges::find(pool->second.endpoints, part.grant, &mps::EndpointReport::grant) ==
-         pool->second.endpoints.end();
+  return mps::find_endpoint(pool->second, part.grant) == nullptr;
 }
 
 void Claims::on_pools(const mps::PoolReports& pools) {

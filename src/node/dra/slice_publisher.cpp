@@ -9,7 +9,6 @@
 #include "base/json_text.h"
 #include "dra/slices.h"
 #include "kube/api_status.h"
-#include "kube/node_condition.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 
@@ -39,8 +38,9 @@ SlicePublisher::SlicePublisher(os::Loop& loop, std::string node, std::uint64_t s
       backoff_(kFirstRetry, kMostRetry, seed),
       restoring_(kFirstRetry, kMostRestoring, seed) {}
 
-void SlicePublisher::use(kube::KubeClient* client) {
-  if (client == client_) return;
+void SlicePublisher::use(kube::KubeClient* client, const std::string& closed) {
+  closed_ = closed;
+  if (client == client_ || node_.empty()) return;
   request_.cancel();
   watch_.reset();
   driver_.clear();
@@ -50,7 +50,9 @@ void SlicePublisher::use(kube::KubeClient* client) {
 }
 
 void SlicePublisher::want(SliceWish wish) {
-  if (wish == wish_) return;
+  wanted_ = !wish.driver.empty();
+  ever_wanted_ = ever_wanted_ || wanted_;
+  if (wish == wish_ || node_.empty() || !wish.known) return;
   if (wish.devices.notes != wish_.devices.notes)
     for (const auto& note : wish.devices.notes) log::warning("dra.left_out", {{"why", note}});
   wish_ = std::move(wish);
@@ -259,8 +261,12 @@ SliceReport SlicePublisher::report() const {
   report.notes = wish_.devices.notes;
   report.withheld = withheld_;
   report.problem = problem_;
-  if (wish_.driver.empty() && driver_.empty()) return report;
-  if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {
+  if (wanted_ && (node_.empty() || !closed_.empty())) {
+    report.state = "failing";
+    report.problem = node_.empty() ? "the name of this node is not known (--node-name, $NODE_NAME)" : closed_;
+  } else if (wish_.driver.empty() && driver_.empty()) {
+    return report;
+  } else if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {
     report.state = "waiting";
     report.problem = watch_ ? watch_->reflector().reason() : "there is no API server to publish to";
   } else if (!problem_.empty()) {
@@ -271,6 +277,21 @@ SliceReport SlicePublisher::report() const {
     report.state = settled_ ? "published" : "publishing";
   }
   return report;
+}
+
+std::optional<kube::NodeCondition> SlicePublisher::condition(const std::string& not_partitioned) const {
+  if (!ever_wanted_) return std::nullopt;
+  const SliceReport now = report();
+  if (now.state == "publishing") return std::nullopt;  // a moment, and not an event of the node
+  const auto say = [](bool ready, std::string reason, std::string message) {
+    return kube::NodeCondition{ready, std::move(reason), std::move(message), std::string(kube::kDraCondition)};
+  };
+  if (now.state == "off") return say(false, "Off", "dra.devices is none: no ResourceSlices are published");
+  if (now.state != "published") return say(false, "NotPublished", now.problem.empty() ? now.state : now.problem);
+  if (!now.withheld.empty()) return say(true, "Withheld", now.withheld.front());
+  std::string message = std::to_string(now.devices) + " devices of driver " + now.driver;
+  if (!not_partitioned.empty()) message += "; no GPU is partitioned on demand: " + not_partitioned;
+  return say(true, "Published", std::move(message));
 }
 
 }  // namespace tranche::node

@@ -18,6 +18,7 @@
 #include "base/backoff.h"
 #include "dra/slice_diff.h"
 #include "kube/client/list_watch.h"
+#include "kube/node_condition.h"
 #include "node/dra/dra_report.h"
 #include "os/loop/loop.h"
 
@@ -26,6 +27,7 @@ namespace tranche::node {
 struct SliceWish {
   std::string driver;  // "" = no slices
   dra::Devices devices;
+  bool known = true;  // false: the driver has not reported all devices yet, so what was published before stays
   friend bool operator==(const SliceWish&, const SliceWish&) = default;
 };
 
@@ -34,13 +36,18 @@ class SlicePublisher {
   static constexpr std::size_t kMostSlices = 256;  // 64 devices each; more are refused
 
   // on_change: the report has changed; never called from within a call to this object.
+  // With `node` "", nothing is published.
   SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
-  void use(kube::KubeClient* client);  // nullptr: not reachable (yet); a later call replaces the client
+  // nullptr: not reachable (yet), or `closed` for this reason; a later call replaces the client.
+  void use(kube::KubeClient* client, const std::string& closed = {});
   void want(SliceWish wish);
   SliceReport report() const;
+  // The condition TrancheDraReady of the Node; nothing while nothing was ever wanted, and while a write is under way.
+  // not_partitioned: why no GPU is partitioned on demand.
+  std::optional<kube::NodeCondition> condition(const std::string& not_partitioned) const;
 
  private:
   using Answer = kube::KubeAnswer;
@@ -67,6 +74,9 @@ class SlicePublisher {
   Backoff restoring_;  // between two restorations of what a different program changes again and again
   std::optional<MonoTime> disturbed_at_;
   kube::KubeClient* client_ = nullptr;
+  std::string closed_;
+  bool wanted_ = false;
+  bool ever_wanted_ = false;
   SliceWish wish_;
   std::string driver_;  // whose slices are watched; "" = none
   std::optional<dra::Features> features_;

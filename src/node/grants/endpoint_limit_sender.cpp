@@ -30,8 +30,8 @@ void EndpointLimitSender::follow(const guard::Tenants& tenants, const mps::PoolR
     if (pool == pools.pools.end() || pool->second.endpoint != "relay") continue;  // a link does not distinguish clients
     const auto limits = limits_of(tenant);
     for (const auto& grant : tenant.grants) {
-      const auto endpoint = std::ranges::find(pool->second.endpoints, grant, &mps::EndpointReport::grant);
-      if (endpoint == pool->second.endpoints.end()) continue;
+      const auto* endpoint = mps::find_endpoint(pool->second, grant);
+      if (endpoint == nullptr) continue;
       auto shown = endpoint->limits.value_or(mps::GrantLimits{});
       std::ranges::sort(shown, {}, &mps::GrantLimit::uuid);
       if (shown == limits) continue;
