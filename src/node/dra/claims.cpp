@@ -121,9 +121,8 @@ void Claims::give_up(std::function<void()> done) {
 void Claims::end_of_jobs() {
   if (!given_up_) return;
   specs_watch_.reset();
-  loop_.after({}, [this, alive = std::weak_ptr(alive_)] {
-    if (alive.expired() || !given_up_ || !jobs_.empty()) return;
-    std::exchange(given_up_, nullptr)();
+  loop_.after({}, [this] {
+    if (given_up_ && jobs_.empty()) std::exchange(given_up_, nullptr)();
   });
 }
 
@@ -196,9 +195,7 @@ void Claims::next(const std::string& uid) {
     return;
   }
   // As a callback of its own: jobs that end at once would call each other as deep as the queue is long.
-  loop_.after({}, [this, uid, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) run_first(uid);
-  });
+  loop_.after({}, [this, uid] { run_first(uid); });
 }
 
 // --- prepare -------------------------------------------------------------------------------------------------------

@@ -240,7 +240,6 @@ class Claims final : public kubelet::DraAnswers {
   std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;
   os::Timer reopen_timer_{loop_};
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 // Writes what dra/claim_status.h builds into the ResourceClaims' `status.devices`. Nothing waits for it: a claim is

@@ -167,7 +167,6 @@ class Guarding {
   std::map<std::string, std::vector<std::string>> devices_of_pool_;
   config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // for resources without a policy
   GuardedProcesses processes_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
   std::multimap<std::string, PlannedShare> planned_;  // by GPU
   SharedList<Holder> holders_;

@@ -140,29 +140,27 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
     request.pids.push_back(static_cast<int>(process.id.pid));
     acts.push_back(act_of(order, &process));
   }
-  mps_.end(request,
-           [this, alive = std::weak_ptr(alive_), order, acts = std::move(acts)](const Result<mps::EndReply>& reply) {
-             if (alive.expired()) return;
-             const auto over = memory_.over.find({order.grant, order.device});
-             const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
-             guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
-             for (GuardAct act : acts) {
-               act.most = most;
-               if (!reply) {
-                 note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
-                 continue;
-               }
-               const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
-               if (client == reply->clients.end()) {
-                 note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
-               } else {
-                 const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
-                 note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
-               }
-             }
-             keep_stopped();
-             arm(true);
-           });
+  mps_.end(request, [this, order, acts = std::move(acts)](const Result<mps::EndReply>& reply) {
+    const auto over = memory_.over.find({order.grant, order.device});
+    const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
+    guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
+    for (GuardAct act : acts) {
+      act.most = most;
+      if (!reply) {
+        note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
+        continue;
+      }
+      const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
+      if (client == reply->clients.end()) {
+        note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
+      } else {
+        const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
+        note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
+      }
+    }
+    keep_stopped();
+    arm(true);
+  });
 }
 
 // All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
@@ -179,8 +177,7 @@ void Guarding::admit(const guard::Order& order) {
     mps_.request(mps::AdmitRequest{{order.pool, grant},
                                    open,
                                    open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
-                 [this, alive = std::weak_ptr(alive_), order, outcome](const Status& done) {
-                   if (alive.expired()) return;
+                 [this, order, outcome](const Status& done) {
                    if (!done) outcome->status = done;
                    if (--outcome->waiting > 0) return;
                    const Status& all = outcome->status;
