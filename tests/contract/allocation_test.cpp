@@ -69,7 +69,7 @@ TEST_F(Allocation, AnUnknownIdIsNotFoundAndNamed) {
 
 // Promise: kubelet/allocate: An unhealthy slot is refused with the reason.
 TEST_F(Allocation, AnUnhealthySlotIsUnavailableWithTheReason) {
-  node_.publish(plan_, {.devices = {{gpu_uuid(1), "fell off the bus (Xid 79)"}}, .pools = {}});
+  node_.publish(plan_, {.devices = {{gpu_uuid(1), {gpu::Cause::kXid, "fell off the bus (Xid 79)"}}}, .pools = {}});
   DirectClient client(our_socket());
   const grpc::Status status = client.allocate({slot(1, 0)});
   EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE);
@@ -220,8 +220,9 @@ TEST_F(Allocation, ManyAtOnceWhilePlansAreSwappedAreAllAnswered) {
     }));
   }
   for (int i = 0; i < 40; ++i) {
-    node_.publish(plan_,
-                  i % 2 == 0 ? plan::Faults{.devices = {{gpu_uuid(1), "flicker"}}, .pools = {}} : plan::Faults{});
+    node_.publish(plan_, i % 2 == 0
+                             ? plan::Faults{.devices = {{gpu_uuid(1), {gpu::Cause::kXid, "flicker"}}}, .pools = {}}
+                             : plan::Faults{});
   }
   for (auto& caller : callers) EXPECT_EQ(caller.get(), kCalls);
   ASSERT_OK(

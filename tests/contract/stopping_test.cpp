@@ -55,7 +55,7 @@ TEST_F(Stopping, IsPromptWithAReaderWhoDoesNotRead) {
   kubelet_->pause_reading(kShared);
   const plan::Plan large = plan_of({shared_resource(40, 50)});
   for (int faulty = 0; faulty < 4; ++faulty) {
-    node_.publish(large, {.devices = {{gpu_uuid(faulty), "Xid 79"}}, .pools = {}});
+    node_.publish(large, {.devices = {{gpu_uuid(faulty), {gpu::Cause::kXid, "Xid 79"}}}, .pools = {}});
   }
   node_.stop_host();
 }

@@ -16,7 +16,7 @@ constexpr int kGpus = 2;
 constexpr int kSlots = 4;
 
 plan::Faults fault_on(int gpu) {
-  return {.devices = {{gpu_uuid(gpu), "Xid 79"}}, .pools = {}};
+  return {.devices = {{gpu_uuid(gpu), {gpu::Cause::kXid, "Xid 79"}}}, .pools = {}};
 }
 
 class Streams : public testing::Test {
@@ -128,7 +128,7 @@ class SlowReader : public Streams {
 
   void publish_many(int faulty) {
     plan::Faults faults;
-    for (int gpu = 0; gpu < faulty; ++gpu) faults.devices[gpu_uuid(gpu)] = "Xid 79";
+    for (int gpu = 0; gpu < faulty; ++gpu) faults.devices[gpu_uuid(gpu)].why = "Xid 79";
     node_.publish(large_, faults);
   }
 

@@ -137,7 +137,7 @@ void expect_never_advertised_with_an_open_fault(const World& w) {
   plan::Faults faults;
   for (const auto& [uuid, fault] : w.ledger.faults()) {
     EXPECT_FALSE(fault.why.empty());
-    faults.devices[uuid] = fault.why;
+    faults.devices[uuid] = fault;
   }
   for (const auto& list : plan::advertise(plan_of_all(), faults)) {
     for (const auto& slot : list.slots) {

@@ -117,14 +117,6 @@ struct Part {
   std::vector<std::string> last_lines{};  // for the report when the process dies
 };
 
-Result<std::string> own_program() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error)
-    return std::unexpected(error_from_errno(error.value(), "cannot determine where this program is", "/proc/self/exe"));
-  return self.string();
-}
-
 Result<std::string> find_standins(const DemoOptions& options, const std::string& self) {
   const std::filesystem::path bin = std::filesystem::path(self).parent_path();
   std::vector<std::string> places{options.standins};
@@ -189,7 +181,7 @@ class Demo {
 
  private:
   Status prepare() {
-    TRY(self_, own_program());
+    TRY(self_, os::read_link("/proc/self/exe"));
     TRY(standins_, find_standins(options_, self_));
     TRY_STATUS(check_profile(options_.profile, standins_));
     char scratch[] = "/tmp/tranche-demo.XXXXXX";
