@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/text.h"
+#include "guard/tenant_shares.h"
 #include "node/node_events.h"
 
 namespace tranche::node {
@@ -115,12 +114,11 @@ std::string not_measured(const gpu::Inventory& on) {
   return {};
 }
 
-// Tenants with shares of more than one GPU of a pool. A kernel of NCCL waits for the other ranks, also for dead ones.
-std::size_t tenants_of_several_gpus(const grants::Shares& shares) {
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> gpus;
-  for (const auto& [where, share] : shares)
-    if (!share.pool.empty()) gpus[{share.pool, share.tenant.empty() ? where.first : share.tenant}].insert(where.second);
-  return static_cast<std::size_t>(std::ranges::count_if(gpus, [](const auto& each) { return each.second.size() > 1; }));
+// A kernel of NCCL waits for the other ranks, also for dead ones.
+std::ptrdiff_t tenants_of_several_gpus(const grants::Shares& shares) {
+  return std::ranges::count_if(guard::tenants_of(shares), [](const auto& each) {
+    return !each.second.pool.empty() && each.second.devices.size() > 1;
+  });
 }
 
 // What lets a death hurt others although no client is refused; "" = nothing.
