@@ -77,7 +77,7 @@ TEST(TrancheReady, IsFalseWhileTrancheMpsDoesNotAnswerAndNoSlotIsHealthy) {
 
 TEST(TrancheReady, SaysWhatAChangeWaitsFor) {
   auto s = serving();
-  s.change.push_back({grants::What::kSharingMode, "", {"GPU-a"}, "GPU 0: time-slicing → MPS", "", "1 slot is held"});
+  s.change.push_back({grants::What::kSharingMode, "", {"GPU-a"}, "GPU 0: time-slicing → MPS", "1 slot is held"});
   const auto condition = node_condition(s);
   EXPECT_TRUE(condition.ready);
   EXPECT_EQ(condition.reason, "Waiting");
