@@ -10,12 +10,6 @@
 
 namespace tranche::config {
 
-std::string wrong_word(std::span<const std::string_view> words, const std::string& text) {
-  const std::string meant = did_you_mean(text, {words.begin(), words.end()});
-  return "must be " + text_of_all(words) + ", but is " + in_quotes(text) +
-         (meant.empty() ? "" : " (did you mean " + meant + "?)");
-}
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -67,14 +61,6 @@ void read_driver_name(const Value& value, std::uint32_t longest, std::string& in
   into = *text;
 }
 
-constexpr std::int64_t kMostSms = 1024;
-
-// An SM count that a GPU can have.
-void read_sms(const Value& value, ThreadsPolicy& into) {
-  const auto sms = value.integer(1, kMostSms, "write how many SMs one slot may use, for example sms: 16");
-  if (sms) into = {ThreadsPolicy::Kind::kSms, 100, static_cast<std::uint32_t>(*sms)};
-}
-
 std::optional<std::uint32_t> factor_of(const Value& value) {
   const char* remedy = "write for example factor: 2, for twice an equal part";
   if (value.is(Node::Kind::kScalar)) {
@@ -99,16 +85,6 @@ std::optional<Value> only_key(const Value& value, const std::string& remedy) {
   return found;
 }
 
-// Of the words in a Policy's Kind, those without a value: not a factor, and not the last.
-template <class Policy>
-bool read_policy_word(const Value& value, Policy& into) {
-  using Kind = typename Policy::Kind;
-  const auto kind = enum_of<Kind>(value.plain_text().value_or(""));
-  if (!kind || to_string(*kind) == "factor" || to_string(*kind) == enum_names<Kind>().back()) return false;
-  into = {.kind = *kind};
-  return true;
-}
-
 // "20GB", "20 GiB" or "20g": a size whose unit has a different spelling. Reports it and returns true.
 bool is_other_unit(const Value& value) {
   const std::string& text = value.node().text;
@@ -128,13 +104,34 @@ bool is_other_unit(const Value& value) {
   return false;
 }
 
+// How a share is sized: one of the words of a Kind that have no value (not a factor, and not the last), a factor, a
+// number of SMs, or a size, as far as the Policy has them. `what`: what it can be.
 template <class Policy>
-void read_word_or_size(const Value& value, const std::string& what, const std::string& remedy, Policy& into) {
-  if (read_policy_word(value, into)) return;
-  if (const auto size = parse_memory_size(value.node().text))
-    into = {.kind = Policy::Kind::kSize, .size = *size};
-  else if (!is_other_unit(value))
-    value.error("must be " + what + " with a unit, but is " + describe(value.node()), remedy);
+void read_policy(const Value& value, const std::string& what, const std::string& remedy, Policy& into) {
+  using Kind = typename Policy::Kind;
+  if (!value.note_given()) return;
+  if constexpr (requires { into.factor_hundredths; })
+    if (value.is(Node::Kind::kMapping)) {
+      const auto key = only_key(value, remedy);
+      if (!key) return;
+      if constexpr (requires { into.sms; })
+        if (key->path().ends_with(".sms")) {
+          const auto sms = key->integer(1, 1024, "write how many SMs one slot may use, for example sms: 16");
+          if (sms) into = {.kind = Kind::kSms, .sms = static_cast<std::uint32_t>(*sms)};
+          return;
+        }
+      if (const auto factor = factor_of(*key)) into = {.kind = Kind::kFactor, .factor_hundredths = *factor};
+      return;
+    }
+  const auto kind = enum_of<Kind>(value.plain_text().value_or(""));
+  if (kind && to_string(*kind) != "factor" && to_string(*kind) != enum_names<Kind>().back())
+    return void(into = {.kind = *kind});
+  if constexpr (requires { into.size; }) {
+    if (const auto size = parse_memory_size(value.node().text))
+      return void(into = {.kind = Kind::kSize, .size = *size});
+    if (is_other_unit(value)) return;
+  }
+  value.error("must be " + what + ", but is " + describe(value.node()), remedy);
 }
 
 // Malformed addresses and UUIDs would otherwise count as names of models that no GPU has.
@@ -146,6 +143,12 @@ bool is_broken(std::string_view text) {
 }
 
 }  // namespace
+
+std::string wrong_word(std::span<const std::string_view> words, const std::string& text) {
+  const std::string meant = did_you_mean(text, {words.begin(), words.end()});
+  return "must be " + text_of_all(words) + ", but is " + in_quotes(text) +
+         (meant.empty() ? "" : " (did you mean " + meant + "?)");
+}
 
 void read_into(const Value& value, const Key& key, std::string& into) {
   if (key.type != KeyType::kDriver) return value.read(into);
@@ -232,34 +235,17 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
 }
 
 void read_into(const Value& value, ThreadsPolicy& into) {
-  if (!value.note_given()) return;
-  const std::string remedy = "write equal, open, tenant, {factor: 2} or {sms: 16}";
-  if (value.node().kind == Node::Kind::kMapping) {
-    const auto key = only_key(value, remedy);
-    if (!key) return;
-    if (key->path().ends_with(".sms")) return read_sms(*key, into);
-    if (const auto factor = factor_of(*key)) into = {ThreadsPolicy::Kind::kFactor, *factor, 0};
-    return;
-  }
-  if (!read_policy_word(value, into))
-    value.error("must be equal, open, tenant, a factor or a number of SMs, but is " + describe(value.node()), remedy);
+  read_policy(value, "equal, open, tenant, a factor or a number of SMs",
+              "write equal, open, tenant, {factor: 2} or {sms: 16}", into);
 }
 
 void read_into(const Value& value, MemoryPolicy& into) {
-  if (!value.note_given()) return;
-  const std::string remedy = "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi";
-  if (value.node().kind == Node::Kind::kMapping) {
-    const auto key = only_key(value, remedy);
-    if (!key) return;
-    if (const auto factor = factor_of(*key)) into = {MemoryPolicy::Kind::kFactor, *factor, {}};
-    return;
-  }
-  read_word_or_size(value, "equal, open, tenant, a factor or a size", remedy, into);
+  read_policy(value, "equal, open, tenant, a factor or a size with a unit",
+              "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi", into);
 }
 
 void read_into(const Value& value, Reserve& into) {
-  if (value.note_given())
-    read_word_or_size(value, "none, auto or a size", "write none, auto, or a size such as 600Mi", into);
+  read_policy(value, "none, auto or a size with a unit", "write none, auto, or a size such as 600Mi", into);
 }
 
 void read_into(const Value& list, std::vector<DeviceRef>& into) {

@@ -216,18 +216,13 @@ std::string keys_text() {
     std::vector<const Key*> rows;
     for (const Key& key : keys())
       if (key.type != KeyType::kSection && is_listed(key) && heading_of(key.path) == heading) rows.push_back(&key);
-    std::vector<std::pair<std::string_view, std::vector<const Key*>>> twins;
-    for (const Key* key : rows) {
-      const auto section = twin_of(*key);
-      if (section.empty()) {
-        text += row_of(*key);
-        continue;
-      }
-      auto of_section = std::ranges::find(twins, section, [](const auto& each) { return each.first; });
-      if (of_section == twins.end()) of_section = twins.insert(twins.end(), {section, {}});
-      of_section->second.push_back(key);
+    for (const Key* key : rows)
+      if (twin_of(*key).empty()) text += row_of(*key);
+    for (const std::string_view section : {"sharing.timeSlicing.resources[]", "sharing.mps"}) {
+      std::vector<const Key*> twins;
+      std::ranges::copy_if(rows, std::back_inserter(twins), [&](const Key* key) { return twin_of(*key) == section; });
+      if (!twins.empty()) text += twins_row(twins, section);
     }
-    for (const auto& [section, of_section] : twins) text += twins_row(of_section, section);
   }
   return text + std::string(kForkHead) + of_fork + std::string(kUnusedHead) + codes(unused, ", ") + ".\n";
 }

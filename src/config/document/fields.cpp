@@ -91,6 +91,17 @@ bool is_aliased(const Node& node) {
          std::ranges::any_of(node.members, [](const Member& member) { return is_aliased(*member.value); });
 }
 
+void report_other_schemes(const Value& value) {
+  if (value.is(Node::Kind::kSequence))
+    for (const auto& item : value.items()) report_other_schemes(item);
+  for (const auto& member : value.node().members) {
+    const auto scheme = std::ranges::find(kOtherSchemes, member.key, &OtherScheme::key);
+    if (scheme != std::end(kOtherSchemes))
+      value.key_of(member).error(std::string(scheme->what), std::string(scheme->remedy));
+    report_other_schemes(value.value_of(member));
+  }
+}
+
 }  // namespace
 
 bool Value::null() const {
@@ -287,21 +298,6 @@ void Fields::report_unknown(const Member& member) const {
                   "write sharing: or flags: and what belongs below it; is this the right file?");
   report("is not a known key", meant.empty() ? "remove it" : "did you mean " + meant + "?");
 }
-
-namespace {
-
-void report_other_schemes(const Value& value) {
-  if (value.is(Node::Kind::kSequence))
-    for (const auto& item : value.items()) report_other_schemes(item);
-  for (const auto& member : value.node().members) {
-    const auto scheme = std::ranges::find(kOtherSchemes, member.key, &OtherScheme::key);
-    if (scheme != std::end(kOtherSchemes))
-      value.key_of(member).error(std::string(scheme->what), std::string(scheme->remedy));
-    report_other_schemes(value.value_of(member));
-  }
-}
-
-}  // namespace
 
 bool is_mapping(const Value& value, std::string remedy) {
   if (!value.given()) return false;
