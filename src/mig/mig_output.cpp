@@ -9,7 +9,7 @@
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "mig/layout.h"
-#include "plan/devices.h"
+#include "plan/select.h"
 
 namespace tranche::mig {
 namespace {

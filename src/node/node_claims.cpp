@@ -8,7 +8,6 @@
 #include "node/dra/dra_slices.h"
 #include "node/node_parts.h"
 #include "os/log/log.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

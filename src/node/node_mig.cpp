@@ -5,7 +5,6 @@
 
 #include "config/live/driver_settings.h"
 #include "node/node_parts.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

@@ -5,7 +5,6 @@
 #include "mps/protocol/requests.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "config/names.h"
 
 namespace tranche::plan {
 namespace {
@@ -55,14 +56,8 @@ Result<DeviceMemory> parse_entry(std::string_view entry) {
 }  // namespace
 
 bool is_gpu_uuid(std::string_view text) {
-  constexpr std::string_view kShape = "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
-  if (text.size() != kShape.size()) return false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    const bool hex = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-    if (kShape[i] == 'x' ? !hex : c != kShape[i]) return false;
-  }
-  return true;
+  constexpr std::size_t kLength = 40;  // with dashes: a shorter or longer reference is in another form
+  return text.size() == kLength && text.starts_with("GPU-") && config::is_device_reference(text);
 }
 
 std::string render_pinned_limit(std::span<const DeviceMemory> limits) {

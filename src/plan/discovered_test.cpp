@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 
 #include "make.h"
-#include "plan/devices.h"
 #include "plan/make_plan.h"
+#include "plan/select.h"
 #include "plan/table.h"
 
 namespace tranche::plan {

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "config/document/amounts.h"
-#include "plan/devices.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
@@ -77,7 +76,10 @@ class Notes {
   }
 
  private:
-  void say(std::string sentence) { out_.push_back(where_ + ": " + std::move(sentence)); }
+  template <class... Values>
+  void say(fmt::format_string<Values...> sentence, Values&&... values) {
+    out_.push_back(where_ + ": " + fmt::format(sentence, std::forward<Values>(values)...));
+  }
 
   void memory() {
     const PlannedDevice& device = *group_->device;
@@ -85,72 +87,60 @@ class Notes {
     const Bytes share = device.share.memory;
     const Bytes sum{share.value * device.slots};
     if (sum > device.memory)
-      return say(fmt::format(
+      return say(
           "{} slots of {} MiB are {} MiB, more than the {} that are there (memory: {}): the program that allocates "
-          "last gets "
-          "less, or nothing",
-          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), to_string(device.policy.memory)));
+          "last gets less, or nothing",
+          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), to_string(device.policy.memory));
     const Bytes held = device.is_mig ? kServerReserve : kDriverReserve + kServerReserve;
     if (sum + held > device.memory && device.is_mig)
-      say(
-          fmt::format("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the MPS server holds: when "
-                      "all slots are full, the last one to allocate gets less",
-                      device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib()));
+      say("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the MPS server holds: when "
+          "all slots are full, the last one to allocate gets less",
+          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib());
     else if (sum + held > device.memory)
-      say(
-          fmt::format("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the driver and the MPS "
-                      "server hold ({} MiB "
-                      "and {} MiB on an H200): when all slots are full, the last one to allocate gets less",
-                      device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), kDriverReserve.in_mib(),
-                      kServerReserve.in_mib()));
+      say("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the driver and the MPS "
+          "server hold ({} MiB and {} MiB on an H200): when all slots are full, the last one to allocate gets less",
+          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), kDriverReserve.in_mib(),
+          kServerReserve.in_mib());
     if (share < kSmallestContext) {
       const auto least = (kSmallestContext.in_mib() + share.in_mib() - 1) / share.in_mib();
-      say(fmt::format(
-          "a slot has {} MiB, and a CUDA context alone takes {} MiB: a container must ask for at least {} slots",
-          share.in_mib(), kSmallestContext.in_mib(), least));
+      say("a slot has {} MiB, and a CUDA context alone takes {} MiB: a container must ask for at least {} slots",
+          share.in_mib(), kSmallestContext.in_mib(), least);
     } else if (share < kLargestContext)
-      say(fmt::format(
-          "a slot has {} MiB, and every CUDA context is charged {} MiB to {} MiB of it before the program allocates "
+      say("a slot has {} MiB, and every CUDA context is charged {} MiB to {} MiB of it before the program allocates "
           "anything (measured on an H200)",
-          share.in_mib(), kSmallestContext.in_mib(), kLargestContext.in_mib()));
+          share.in_mib(), kSmallestContext.in_mib(), kLargestContext.in_mib());
   }
 
   void sms() {
     const PlannedDevice& device = *group_->device;
     const std::uint32_t all = device.sm_count;
-    if (all == 0)
-      return say(fmt::format("a slot is {} % of the SMs, whose number is not known", to_string(device.share.threads)));
+    if (all == 0) return say("a slot is {} % of the SMs, whose number is not known", to_string(device.share.threads));
     PlannedDevice unrounded = device;
     unrounded.policy.rounding = config::SmRounding::kOff;
     const Percent asked = share_of(unrounded, 1).threads;
     const std::uint32_t asked_sms = sms_at(asked, all);
     const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all, device.driver_version);
     if (asked == device.share.threads)
-      say(fmt::format("a slot is {} % of {} SMs = {} SMs", to_string(asked), all, asked_sms));
+      say("a slot is {} % of {} SMs = {} SMs", to_string(asked), all, asked_sms);
     else
-      say(fmt::format(
-          "a slot would be {} % of {} SMs = {} SMs, a count at which half-precision matrix products come back partly "
+      say("a slot would be {} % of {} SMs = {} SMs, a count at which half-precision matrix products come back partly "
           "unwritten; it is rounded {} to {} % = {} SMs, which is known to compute right",
           to_string(asked), all, asked_sms, asked < device.share.threads ? "up" : "down",
-          to_string(device.share.threads), device.share.sms));
+          to_string(device.share.threads), device.share.sms);
     if (!is_trusted(device.share.sms, trusted))
-      say(fmt::format(
-          "{} SMs is a count at which half-precision matrix products come back partly unwritten, with success "
-          "reported; "
-          "{}",
+      say("{} SMs is a count at which half-precision matrix products come back partly unwritten, with success "
+          "reported; {}",
           device.share.sms,
           config_.sharing.sm_rounding == config::SmRounding::kOff ? "remove smRounding: off, or choose other replicas"
-                                                                  : "choose other replicas"));
-    if (trusted.empty()) say(fmt::format("no SM count of a GPU with {} SMs has been checked for right answers", all));
+                                                                  : "choose other replicas");
+    if (trusted.empty()) say("no SM count of a GPU with {} SMs has been checked for right answers", all);
     if (trusted.empty() && !device.is_mig && group_->gpu->compute_capability == kHopper)
       say("Hopper GPUs of another size leave half-precision matrix products partly unwritten at most SM counts; this "
-          "one "
-          "has not been measured: run gemm-check (tools/gemm-check in the sources) in a slot");
+          "one has not been measured: run gemm-check (tools/gemm-check in the sources) in a slot");
     if (device.share.sms * std::uint64_t{device.slots} > all)
-      say(
-          fmt::format("{} slots of {} SMs are more than the {} that are there: a share of SMs is an upper bound, and "
-                      "busy neighbours take turns",
-                      device.slots, device.share.sms, all));
+      say("{} slots of {} SMs are more than the {} that are there: a share of SMs is an upper bound, and "
+          "busy neighbours take turns",
+          device.slots, device.share.sms, all);
   }
 
   void clients() {
@@ -158,19 +148,14 @@ class Notes {
     const std::uint32_t most = client_capacity_of(config_, inventory_, *group_->gpu, device);
     const std::uint32_t known = known_client_capacity(inventory_, *group_->gpu, device);
     if (device.slots > most)
-      say(
-          fmt::format("{} slots are units of which a container holds several: MPS serves at most {} clients (CUDA "
-                      "contexts) on one "
-                      "device at once, so that many containers can hold them; a further one is refused while they run",
-                      device.slots, most));
+      say("{} slots are units of which a container holds several: MPS serves at most {} clients (CUDA contexts) on one "
+          "device at once, so that many containers can hold them; a further one is refused while they run",
+          device.slots, most);
     else
-      say(fmt::format(
-          "MPS serves at most {} clients (CUDA contexts) on one device at once, so each of {} slots has room "
-          "for {}",
-          most, device.slots, most / device.slots));
+      say("MPS serves at most {} clients (CUDA contexts) on one device at once, so each of {} slots has room for {}",
+          most, device.slots, most / device.slots);
     if (most > known)
-      say(fmt::format("sharing.mps.maxClients: {} is more than the {} that this driver is known to serve", most,
-                      known));
+      say("sharing.mps.maxClients: {} is more than the {} that this driver is known to serve", most, known);
   }
 
   const config::Config& config_;
@@ -281,13 +266,13 @@ std::string smaller_size(Bytes asked, Bytes size) {
 
 }  // namespace
 
-void note_larger_slots(const Taken& taken, std::vector<std::string>& notes) {
+void note_larger_slots(const config::SharedResource& entry, const std::vector<Candidate>& candidates,
+                       std::vector<std::string>& notes) {
   using Memory = config::MemoryPolicy::Kind;
-  const config::SharedResource& entry = *taken.entry;
   std::set<std::uint64_t> noted;  // by memory: one sentence for equal devices
   if (!entry.slot_memory || (entry.memory.kind != Memory::kEqual && entry.memory.kind != Memory::kTenant)) return;
   const Bytes asked = *entry.slot_memory;
-  for (const Candidate& candidate : taken.candidates) {
+  for (const Candidate& candidate : candidates) {
     const PlannedDevice& device = candidate.device;
     const Bytes slot = device.share.memory;
     if (slot.value <= asked.value + asked.value / 10 || !noted.insert(device.memory.value).second) continue;

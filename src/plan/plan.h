@@ -92,12 +92,9 @@ struct PlannedPool {
   friend bool operator==(const PlannedPool&, const PlannedPool&) = default;
 };
 
-// A device that is not in the plan, or not as requested; one sentence each.
-struct LeftOut {
-  std::string what;  // "GPU 2 (GPU-…)"
-  std::string why;   // "MIG mode is enabled and it has no MIG devices"
-  friend bool operator==(const LeftOut&, const LeftOut&) = default;
-};
+// A device that is not in the plan, or not as requested; one sentence each: "MIG mode is enabled and it has no MIG
+// devices".
+using LeftOut = gpu::SetAside;
 
 struct Plan {
   std::vector<PlannedResource> resources;  // by name
@@ -110,6 +107,24 @@ struct Plan {
   std::vector<Problem> warnings;   // what the configuration names and the node lacks
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+// The device ids in kubelet's requests: "<uuid>" for an undivided device, "<uuid>::<n>" for slot n of a divided one,
+// exactly as NVIDIA's. Fuzzed: parse ∘ render is the identity.
+struct SlotId {  // a view into the text
+  std::string_view uuid;
+  std::optional<std::uint32_t> ordinal;
+  friend auto operator<=>(const SlotId&, const SlotId&) = default;
+};
+
+std::string render(const SlotId& id);
+std::optional<SlotId> parse_slot_id(std::string_view text);
+bool is_slot_of(const PlannedDevice& device, std::string_view id);
+
+// Of all slots of a device, in their order.
+std::vector<std::string> slot_ids(const PlannedDevice& device);
+
+// The device part only: the text before the first "::".
+std::string_view device_of(std::string_view slot_id);
 
 const PlannedResource* find_resource(const Plan& plan, std::string_view name);
 const PlannedPool* find_pool(const Plan& plan, std::string_view id);

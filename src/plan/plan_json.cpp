@@ -75,14 +75,11 @@ static void to_json(Json& json, const PlannedPool& pool) {
           {"limits", pool.limits}};
 }
 
-static void to_json(Json& json, const LeftOut& left) {
-  json = {{"what", left.what}, {"why", left.why}};
-}
-
 void to_json(Json& json, const Plan& plan) {
   json = {{"resources", plan.resources}, {"pools", plan.pools}};
   if (!plan.for_claims.empty()) json["forClaims"] = plan.for_claims;
-  json["leftOut"] = plan.left_out;
+  json["leftOut"] = Json::array();
+  for (const auto& [what, why] : plan.left_out) json["leftOut"].push_back({{"what", what}, {"why", why}});
   json["notes"] = plan.notes;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Inside plan/: the steps from a configuration and the devices of each resource (devices.h) to a plan. Contradictions
+// Inside plan/: the steps from a configuration and the devices of each resource (select.h) to a plan. Contradictions
 // (a GPU in two entries, slots below the driver's minimum) are Problems. Pure.
 #include <cstdint>
 #include <string>
@@ -8,35 +8,10 @@
 
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
-#include "plan/devices.h"
 #include "plan/plan.h"
+#include "plan/select.h"
 
 namespace tranche::plan {
-
-// Entries: which devices of a resource each entry of the sharing sections uses, and into which resources it divides
-// them.
-
-// An entry with its devices, in driver order.
-struct Taken {
-  const config::SharedResource* entry = nullptr;
-  std::vector<Candidate> candidates;
-};
-struct Division {
-  std::vector<Taken> entries;   // those with devices, and one that has lost all of them
-  std::vector<Candidate> rest;  // advertised whole
-};
-
-// With perDevice: lists first, then counts, then the entry for the rest; otherwise the entry gets all devices.
-// Listed devices that the node does not have are warnings.
-Division divide(const config::Config& config, const std::string& name, std::vector<Candidate> candidates,
-                std::vector<Problem>& problems, std::vector<std::string>& notes);
-
-// Slots, policy and limits of each device; devices without a slot are omitted.
-void cut(const config::Config& config, Taken& taken, BaseResources& base);
-
-// The resources that advertise an entry's devices: one, or with a name pattern one for each of them.
-std::vector<PlannedResource> resources_of(const config::Config& config, const Taken& taken,
-                                          std::vector<Problem>& problems);
 
 // A Problem of a field of an entry: "sharing.mps.resources[0].replicas".
 Problem entry_problem(const config::Config& config, const config::SharedResource& entry, std::string_view field,
@@ -58,12 +33,6 @@ std::uint32_t known_client_capacity(const gpu::Inventory& inventory, const gpu::
 std::uint32_t client_capacity_of(const config::Config& config, const gpu::Inventory& inventory, const gpu::Gpu& gpu,
                                  const PlannedDevice& device);
 
-// A Problem for the first device on which the slots of an entry need more clients than the server accepts. If a
-// container may hold several slots, slots are units: up to kMostUnits per device, and running clients are counted
-// instead.
-void check_client_capacity(const config::Config& config, const gpu::Inventory& inventory, const Taken& taken,
-                           std::vector<Problem>& problems);
-
 // Pools: one per device that MPS serves (a GPU, or a MIG device), or per entry whose containers may hold slots of
 // several GPUs; their names are stable over restarts and reboots.
 
@@ -82,6 +51,12 @@ struct Draft {
 };
 using Drafts = std::vector<Draft>;
 
+// The resources of the devices that have a name before sharing: those of each entry of the sharing sections, and one
+// of the devices without an entry.
+void plan_resource(const config::Config& config, const gpu::Inventory& inventory, const std::string& name,
+                   std::vector<Candidate>& candidates, BaseResources& base, Drafts& drafts,
+                   std::vector<std::string>& notes);
+
 // Pools for the devices that MPS serves, by id; sets the pool id of its devices. The GPUs of an entry with
 // SplitPolicy::kSpan are one pool, and so are those of entries with the same name pattern, and those for claims.
 std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inventory& inventory, Drafts& drafts);
@@ -91,7 +66,8 @@ std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inv
 
 // Notes that slotMemory yields fewer, clearly larger slots, because one more slot would be slightly smaller than
 // requested.
-void note_larger_slots(const Taken& taken, std::vector<std::string>& notes);
+void note_larger_slots(const config::SharedResource& entry, const std::vector<Candidate>& candidates,
+                       std::vector<std::string>& notes);
 
 void add_notes(const config::Config& config, const gpu::Inventory& inventory, Plan& plan);
 

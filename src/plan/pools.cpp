@@ -7,10 +7,15 @@
 #include <numeric>
 
 #include "base/text.h"
+#include "config/keys.h"
 #include "plan/shares.h"
 
 namespace tranche::plan {
 namespace {
+
+constexpr gpu::ComputeCapability kVolta{7, 0};
+constexpr int kCuda131 = 13010;
+constexpr std::uint32_t kSlicesOfMost = 7;  // of every GPU with MIG except the A30, which has 4
 
 constexpr std::size_t kDigits = 8;
 
@@ -43,32 +48,6 @@ PlannedPool make_pool(const config::Config& config, const gpu::Inventory& invent
   pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
   return pool;
 }
-
-}  // namespace
-
-std::vector<std::string> pool_ids(const std::vector<std::string>& uuids) {
-  std::vector<std::string> digits;
-  for (const std::string& uuid : uuids) digits.push_back(hex_digits_of(uuid));
-  std::vector<std::size_t> order(uuids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::string_view(digits[i]); });
-  std::vector<std::size_t> length(uuids.size(), kDigits);
-  for (std::size_t k = 1; k < order.size(); ++k) {
-    const std::size_t needed = common_prefix(digits[order[k - 1]], digits[order[k]]) + 1;
-    for (const std::size_t i : {order[k - 1], order[k]}) length[i] = std::max(length[i], needed);
-  }
-  std::vector<std::string> ids;
-  for (std::size_t i = 0; i < uuids.size(); ++i)
-    ids.push_back((uuids[i].starts_with(kMig) ? "mig-" : "gpu-") + digits[i].substr(0, length[i]));
-  return ids;
-}
-
-std::string set_id(std::vector<std::string> uuids) {
-  std::ranges::sort(uuids);
-  return "set-" + hex16(stable_hash(join(uuids, ","))).substr(0, kDigits);
-}
-
-namespace {
 
 // A device that MPS serves, with its pool.
 struct Served {
@@ -106,6 +85,51 @@ PlannedPool joined(std::vector<Served>& members) {
 }
 
 }  // namespace
+
+std::uint32_t driver_client_capacity(gpu::ComputeCapability capability, int cuda_driver_version) {
+  if (capability < kVolta) return 16;
+  return cuda_driver_version >= kCuda131 ? config::kMostClientsOfDrivers : 48;
+}
+
+std::uint32_t mig_client_capacity(std::uint32_t whole, std::uint32_t slices, std::uint32_t all_slices) {
+  if (all_slices == 0) all_slices = kSlicesOfMost;
+  return std::max<std::uint32_t>(1, whole * std::min(slices, all_slices) / all_slices);
+}
+
+std::uint32_t known_client_capacity(const gpu::Inventory& inventory, const gpu::Gpu& gpu, const PlannedDevice& device) {
+  const std::uint32_t whole = driver_client_capacity(gpu.compute_capability, inventory.cuda_driver_version);
+  const auto mig = std::ranges::find(gpu.mig_devices, device.uuid, &gpu::MigDevice::uuid);
+  if (!device.is_mig || mig == gpu.mig_devices.end()) return whole;
+  return mig_client_capacity(whole, mig->ci_slices, gpu.max_mig_devices);
+}
+
+std::uint32_t client_capacity_of(const config::Config& config, const gpu::Inventory& inventory, const gpu::Gpu& gpu,
+                                 const PlannedDevice& device) {
+  const std::uint32_t given = config.sharing.max_clients;
+  return given != 0 ? given : known_client_capacity(inventory, gpu, device);
+}
+
+std::vector<std::string> pool_ids(const std::vector<std::string>& uuids) {
+  std::vector<std::string> digits;
+  for (const std::string& uuid : uuids) digits.push_back(hex_digits_of(uuid));
+  std::vector<std::size_t> order(uuids.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::string_view(digits[i]); });
+  std::vector<std::size_t> length(uuids.size(), kDigits);
+  for (std::size_t k = 1; k < order.size(); ++k) {
+    const std::size_t needed = common_prefix(digits[order[k - 1]], digits[order[k]]) + 1;
+    for (const std::size_t i : {order[k - 1], order[k]}) length[i] = std::max(length[i], needed);
+  }
+  std::vector<std::string> ids;
+  for (std::size_t i = 0; i < uuids.size(); ++i)
+    ids.push_back((uuids[i].starts_with(kMig) ? "mig-" : "gpu-") + digits[i].substr(0, length[i]));
+  return ids;
+}
+
+std::string set_id(std::vector<std::string> uuids) {
+  std::ranges::sort(uuids);
+  return "set-" + hex16(stable_hash(join(uuids, ","))).substr(0, kDigits);
+}
 
 std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inventory& inventory, Drafts& drafts) {
   std::vector<Served> alone;

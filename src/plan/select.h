@@ -1,11 +1,16 @@
 #pragma once
-// Selects devices: the GPUs that the node uses at all (`devices`), and those that an entry of the sharing sections
-// names. Pure.
+// Selects devices: the GPUs that the node uses at all (`devices`); which of their devices belong to which resource
+// before sharing is applied, by NVIDIA's default rules and the MIG strategy; and those that an entry of the sharing
+// sections names. Every configuration for which NVIDIA's plugin exits is a Problem. Pure.
+#include <map>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/problem.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
-#include "plan/devices.h"
+#include "plan/plan.h"
 
 namespace tranche::plan {
 
@@ -18,6 +23,23 @@ bool names_gpu(std::string_view pattern, const gpu::Gpu& gpu);
 
 // Whether claims have this GPU, so that the device plugin does not (`dra.devices`).
 bool is_for_claims(const config::Dra& dra, const gpu::Gpu& gpu);
+
+struct Candidate {
+  PlannedDevice device;
+  const gpu::Gpu* gpu = nullptr;  // valid as long as the inventory; nullptr on Tegra, which lists none
+};
+
+struct BaseResources {
+  std::map<std::string, std::vector<Candidate>> by_name;
+  std::vector<LeftOut> left_out;
+  std::vector<Problem> problems;
+};
+
+std::string mig_resource(std::string profile);  // "1g.18gb+me" → "nvidia.com/mig-1g.18gb.me"
+
+BaseResources base_resources(const config::Config& config, const gpu::Inventory& inventory);
+
+std::string list_of(const std::vector<std::uint32_t>& indices);  // "GPU 0", "GPUs 0-3", "GPUs 0, 2 and 5-7"
 
 // Whether a reference of an entry names this device: its index, UUID, or for a MIG device also those of its GPU.
 bool names_device(std::string_view reference, const Candidate& candidate);

@@ -1,4 +1,4 @@
-#include "plan/slot_id.h"
+#include "plan/plan.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 #include <functional>
 
 #include "grants/allocate/prefer.h"
-#include "plan/slot_id.h"
 
 namespace tranche::simulate {
 

@@ -9,7 +9,6 @@
 #include "guard/judge.h"
 #include "guard/pool_processes.h"
 #include "mps/protocol/requests.h"
-#include "plan/slot_id.h"
 
 using namespace tranche;
 

@@ -12,7 +12,6 @@
 #include "plan/make_plan.h"
 #include "plan/plan_json.h"
 #include "plan/shares.h"
-#include "plan/slot_id.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -9,7 +9,6 @@
 #include <set>
 
 #include "plan/make_plan.h"
-#include "plan/slot_id.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -17,7 +17,6 @@
 #include "grants/ledger.h"
 #include "plan/advertise/advertise.h"
 #include "plan/make_plan.h"
-#include "plan/slot_id.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -9,7 +9,6 @@
 #include "grants/allocate/prefer_fixture.h"
 #include "plan/make_plan.h"
 #include "plan/shares.h"
-#include "plan/slot_id.h"
 #include "property/generate.h"
 
 namespace tranche::property {

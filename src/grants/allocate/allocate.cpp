@@ -9,7 +9,6 @@
 #include "grants/allocate/grant.h"
 #include "plan/client_limits.h"
 #include "plan/shares.h"
-#include "plan/slot_id.h"
 
 namespace tranche::grants {
 namespace {

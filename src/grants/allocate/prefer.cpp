@@ -7,7 +7,6 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "plan/slot_id.h"
 
 namespace tranche::grants {
 namespace {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "plan/slot_id.h"
 
 namespace tranche::grants {
 namespace prefer_test {

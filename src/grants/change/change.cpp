@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "plan/shares.h"
-#include "plan/slot_id.h"
 
 namespace tranche::grants {
 namespace {

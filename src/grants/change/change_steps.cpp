@@ -6,8 +6,7 @@
 
 #include "base/text.h"
 #include "grants/change/change.h"
-#include "plan/devices.h"
-#include "plan/slot_id.h"
+#include "plan/select.h"
 
 namespace tranche::grants {
 namespace {

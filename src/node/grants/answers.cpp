@@ -10,7 +10,6 @@
 #include "mps/protocol/mps_client.h"
 #include "node/decide.h"
 #include "os/clock/clock.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

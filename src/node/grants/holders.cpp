@@ -5,7 +5,6 @@
 
 #include "node/snapshot.h"
 #include "plan/shares.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

@@ -7,7 +7,6 @@
 #include "base/version.h"
 #include "node/reports.h"
 #include "observe/metrics/metric_names.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

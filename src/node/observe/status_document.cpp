@@ -11,7 +11,6 @@
 #include "base/version.h"
 #include "labels/label.h"
 #include "node/reports.h"
-#include "plan/slot_id.h"
 
 namespace tranche::node {
 namespace {

@@ -11,7 +11,6 @@
 #include "config/model.h"
 #include "observe/html/html.h"
 #include "observe/web/web.h"
-#include "plan/slot_id.h"
 
 namespace tranche::web {
 namespace {

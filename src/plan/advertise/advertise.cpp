@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/slot_id.h"
 
 namespace tranche::plan {
 

@@ -7,7 +7,7 @@
 #include "kubelet/pod_resources.h"
 #include "mig/live/mig_manager.h"
 #include "os/log/log.h"
-#include "plan/slot_id.h"
+#include "plan/plan.h"
 
 namespace tranche::programs {
 namespace {
