@@ -37,61 +37,18 @@
 namespace tranche::cli {
 namespace {
 
-// The pods of `tranche plan --pods`: from a file, standard input, or a live cluster.
-struct PodsFrom {
-  std::string where;                  // a file, "-", "cluster"
-  kube::KubeconfigChoice kubeconfig;  // for "cluster"
-  std::string node_name;              // for "cluster": include the pods of this node
-};
-
-constexpr const char* kCluster = "cluster";
-constexpr const char* kStandardInput = "/dev/stdin";
-
-// Pods of a cluster, in the order in which the node would get them: bound pods first, then by age.
-void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
-  const auto rank = [](const simulate::PodAsk& pod) {
-    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
-                      std::string_view(pod.name));
-  };
-  std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-}
-
-Result<simulate::PodsRead> of_cluster(const PodsFrom& from, const config::Environment& environment) {
-  simulate::PodsRead all;
-  kube::PersonsAccess person(from.kubeconfig, environment);
-  const auto found = person.get();
-  all.problems = person.problems();
-  if (!found) return std::unexpected(found.error());
-  const auto& access = *found;
-  std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
-  if (!from.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + from.node_name);
-  TRY(const auto pages, kube::list_pods(access, selectors));
-  for (const auto& page : pages) {
-    auto read = simulate::read_pod_page(page, access.server.url());
-    std::ranges::move(read.pods, std::back_inserter(all.pods));
-    std::ranges::move(read.problems, std::back_inserter(all.problems));
-  }
-  sort_by_arrival(all.pods);
-  return all;
-}
-
-// An Error: nothing could be read. Invalid entries are among the result's problems.
-Result<simulate::PodsRead> load_pods(const PodsFrom& from, const config::Environment& environment) {
-  if (from.where == kCluster) return of_cluster(from, environment);
-  const bool piped = from.where == "-";
-  TRY(const auto text, os::read_file(piped ? kStandardInput : from.where, simulate::kLargestPodsFile));
-  return simulate::read_pods(text, piped ? "standard input" : from.where);
-}
-
 constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
-constexpr int kPipedWidth = 100;
 constexpr int kNotAsHoped = 3;  // a pod does not land or is not predicted, or the plans differ
+constexpr int kPipedWidth = 100;
+constexpr const char* kCluster = "cluster";
 
 struct PlanOptions {
   config::GivenFlags flags;
   std::string inventory = "node";
-  PodsFrom pods;
+  std::string pods;                   // from where: a file, "-" for the standard input, "cluster"
+  kube::KubeconfigChoice kubeconfig;  // for "cluster"
+  std::string node_name;              // for "cluster": include the pods of this node
   std::string against;
   bool json = false;
   std::uint32_t nodes = 1;
@@ -102,6 +59,41 @@ struct PlanOptions {
 
   bool strict() const { return unknown_keys == config::UnknownKeys::kRefused; }
 };
+
+// Pods of a cluster, in the order in which the node would get them: bound pods first, then by age.
+void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
+  const auto rank = [](const simulate::PodAsk& pod) {
+    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
+                      std::string_view(pod.name));
+  };
+  std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+}
+
+Result<simulate::PodsRead> of_cluster(const PlanOptions& options, const config::Environment& environment) {
+  simulate::PodsRead all;
+  kube::PersonsAccess person(options.kubeconfig, environment);
+  const auto found = person.get();
+  all.problems = person.problems();
+  if (!found) return std::unexpected(found.error());
+  std::vector<std::string> selectors{"spec.nodeName="};  // pods that are not scheduled yet
+  if (!options.node_name.empty()) selectors.insert(selectors.begin(), "spec.nodeName=" + options.node_name);
+  TRY(const auto pages, kube::list_pods(*found, selectors));
+  for (const auto& page : pages) {
+    auto read = simulate::read_pod_page(page, found->server.url());
+    std::ranges::move(read.pods, std::back_inserter(all.pods));
+    std::ranges::move(read.problems, std::back_inserter(all.problems));
+  }
+  sort_by_arrival(all.pods);
+  return all;
+}
+
+// An Error: nothing could be read. Invalid entries are among the result's problems.
+Result<simulate::PodsRead> load_pods(const PlanOptions& options, const config::Environment& environment) {
+  if (options.pods == kCluster) return of_cluster(options, environment);
+  const bool piped = options.pods == "-";
+  TRY(const auto text, os::read_file(piped ? "/dev/stdin" : options.pods, simulate::kLargestPodsFile));
+  return simulate::read_pods(text, piped ? "standard input" : options.pods);
+}
 
 Result<gpu::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
@@ -159,18 +151,12 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
   return side;
 }
 
-std::optional<simulate::PodsRead> pods_of(const PlanOptions& options, const config::Environment& environment,
-                                          int& exit_code) {
-  auto read = load_pods(options.pods, environment);
-  if (!read) {
-    fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
-    exit_code = options.pods.where == "cluster" ? kFailed : kUnusable;
-    return std::nullopt;
-  }
-  if (print_problems(read->problems)) {
-    exit_code = kUnusable;
-    return std::nullopt;
-  }
+// The unexpected value is the exit status: the errors were printed.
+std::expected<simulate::PodsRead, int> pods_of(const PlanOptions& options, const config::Environment& environment) {
+  auto read = load_pods(options, environment);
+  if (!read) fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
+  if (!read) return std::unexpected(options.pods == kCluster ? kFailed : kUnusable);
+  if (print_problems(read->problems)) return std::unexpected(kUnusable);
   return *std::move(read);
 }
 
@@ -263,18 +249,16 @@ int plan(const PlanOptions& options, const Process& process) {
     answer.against = other_side(options, process.environment, *inventory);
     if (!answer.against) return kUnusable;
   }
-  if (!options.pods.where.empty()) {
-    int exit_code = 0;
-    auto pods = pods_of(options, process.environment, exit_code);
-    if (!pods) return exit_code;
-    if (options.nodes > 1) {
+  if (!options.pods.empty()) {
+    auto pods = pods_of(options, process.environment);
+    if (!pods) return pods.error();
+    if (options.nodes > 1)
       answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
                                              answer.side.config.config, pods->pods);
-    }
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
       if (side != nullptr && options.nodes == 1)
         side->simulation =
-            simulate::land(side->plan, side->inventory, side->config.config, pods->pods, options.pods.node_name);
+            simulate::land(side->plan, side->inventory, side->config.config, pods->pods, options.node_name);
     answer.unknown = std::move(pods->unknown);
   }
   if (answer.against) {
@@ -312,7 +296,7 @@ void add_plan(CLI::App& app, Process& process) {
   command->add_flag("--inventory-only", options->inventory_only,
                     "print the inventory instead of a plan: a recording for --inventory");
   command
-      ->add_option("--pods", options->pods.where,
+      ->add_option("--pods", options->pods,
                    "where these pods would land: a file of Pods and workloads (YAML or JSON), \"-\" for the standard "
                    "input, or \"cluster\" for those of --node-name and those that wait for a node")
       ->type_name("FILE");
@@ -326,12 +310,12 @@ void add_plan(CLI::App& app, Process& process) {
       command->add_option("--against", options->against,
                           "a second configuration file: what the first changes, with --pods also where pods land");
   against->type_name("FILE")->excludes(nodes);
-  add_own_option(*command, "--kubeconfig", options->pods.kubeconfig.files,
+  add_own_option(*command, "--kubeconfig", options->kubeconfig.files,
                  "how --pods cluster reaches the API server; default: $KUBECONFIG (one file or several), "
                  "~/.kube/config, or the service account of this pod");
-  command->add_option("--context", options->pods.kubeconfig.context,
+  command->add_option("--context", options->kubeconfig.context,
                       "with --pods cluster: context of the kubeconfig; default: the current one");
-  add_variable_option(*command, "--node-name", options->pods.node_name,
+  add_variable_option(*command, "--node-name", options->node_name,
                       "with --pods: what the cluster calls the node; pods of other nodes are left out");
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");
   command->footer(

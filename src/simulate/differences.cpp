@@ -70,8 +70,10 @@ std::string key_of(const Json& list) {
   return {};
 }
 
+using Leaves = std::map<std::string, std::string>;
+
 // The limits of several slots, as one text; one slot is the device's share.
-void request_leaves(const Json& requests, std::map<std::string, std::string>& into) {
+void request_leaves(const Json& requests, Leaves& into) {
   for (const Json& item : requests) {
     const auto slots = item.value("slots", std::uint64_t{0});
     if (slots < 2) continue;
@@ -84,7 +86,7 @@ void request_leaves(const Json& requests, std::map<std::string, std::string>& in
 }
 
 // Every leaf of an object by its path; lists of objects by the entry's key, other lists as one text.
-void leaves(const Json& value, const std::string& path, std::map<std::string, std::string>& into) {
+void leaves(const Json& value, const std::string& path, Leaves& into) {
   const std::string key = value.is_array() ? key_of(value) : "";
   if (path == "requests" && value.is_array()) {
     request_leaves(value, into);
@@ -100,8 +102,6 @@ void leaves(const Json& value, const std::string& path, std::map<std::string, st
     into[path] = text_of(value);
   }
 }
-
-using Leaves = std::map<std::string, std::string>;
 
 Leaves leaves_of(const Json& object) {
   Leaves all;
@@ -138,7 +138,10 @@ class Comparison {
     found.push_back(std::move(difference));
   }
 
-  void fields(const std::string& what, const std::vector<std::string>& devices, const Json& before, const Json& after) {
+  // One entry: its fields, or `text` of it when it came or went as a whole.
+  void entry(const std::string& what, const std::vector<std::string>& devices, const Json& before, const Json& after,
+             auto text) {
+    if (before.is_null() || after.is_null()) return add({what, devices, "", text(before), text(after)});
     for (const auto& [path, texts] : paired(leaves_of(before), leaves_of(after)))
       if (const auto& [was, is] = texts; was != is) add({what, devices, field_name(path), was, is});
   }
@@ -166,37 +169,24 @@ std::string slots_text(const Json& item) {
 void compare_devices(const std::string& resource, const Json& before, const Json& after, Comparison& out) {
   for (const auto& [uuid, pair] : paired(before, after, "uuid")) {
     const auto& [was, is] = pair;
-    const std::vector<std::string> index{(was.is_null() ? is : was)["index"].get<std::string>()};
-    if (was.is_null() || is.is_null())
-      out.add({resource, index, "", slots_text(was), slots_text(is)});
-    else
-      out.fields(resource, index, was, is);
+    out.entry(resource, {(was.is_null() ? is : was)["index"].get<std::string>()}, was, is, slots_text);
   }
 }
 
 void compare_resources(const Json& before, const Json& after, Comparison& out) {
   for (auto& [name, pair] : paired(before, after, "name")) {
     auto& [was, is] = pair;
-    if (was.is_null() || is.is_null()) {
-      out.add({name, {}, "", slots_text(was), slots_text(is)});
-      continue;
-    }
-    const Json devices_before = std::exchange(was["devices"], Json());
-    const Json devices_after = std::exchange(is["devices"], Json());
-    out.fields(name, {}, was, is);
+    const bool both = !was.is_null() && !is.is_null();
+    const Json devices_before = both ? std::exchange(was["devices"], Json()) : Json();
+    const Json devices_after = both ? std::exchange(is["devices"], Json()) : Json();
+    out.entry(name, {}, was, is, slots_text);
     compare_devices(name, devices_before, devices_after, out);
   }
 }
 
 void compare_pools(const Json& before, const Json& after, Comparison& out) {
-  for (const auto& [id, pair] : paired(before, after, "id")) {
-    const auto& [was, is] = pair;
-    const auto text = [](const Json& pool) { return pool.is_null() ? "" : text_of(pool["devices"]); };
-    if (was.is_null() || is.is_null())
-      out.add({"pool " + id, {}, "", text(was), text(is)});
-    else
-      out.fields("pool " + id, {}, was, is);
-  }
+  const auto text = [](const Json& pool) { return pool.is_null() ? "" : text_of(pool["devices"]); };
+  for (const auto& [id, pair] : paired(before, after, "id")) out.entry("pool " + id, {}, pair.first, pair.second, text);
 }
 
 // One slot may have the same limits under two policies, and several not, also by a number that the document does not

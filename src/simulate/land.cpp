@@ -46,8 +46,7 @@ void note_several_pools(PodOutcome& outcome) {
     if (names.size() > 1)
       outcome.notes.push_back(
           fmt::format("container {} holds slots of the pools {}, and one CUDA process can use one of them only; join "
-                      "their GPUs with "
-                      "split: span",
+                      "their GPUs with split: span",
                       container, join(names, " and ")));
 }
 
@@ -158,8 +157,8 @@ class Node {
       outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
                                                       : done.error().what);
       outcome.holdings.clear();
-      for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).release(slots);
-      for (const auto& [ledger, grant] : served.running) ledger->leave(grant);
+      for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).take(slots, false);
+      for (const auto& [ledger, grant] : served.running) ledger->count_clients(grant, -1);
       return;
     }
     note_several_pools(outcome);
@@ -180,7 +179,7 @@ class Node {
       for (const std::size_t at : given->slots)
         container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
       if (container.role != Role::kInit) {
-        ledger.enter(given->grant);
+        ledger.count_clients(given->grant, 1);
         served.running.emplace_back(&ledger, given->grant);
       }
       Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
@@ -239,6 +238,18 @@ class Node {
   bool for_claims_ = false;  // the node offers devices to claims
 };
 
+// What `ask` has of a node with one resource, whose slots are held as the offer states.
+auto on_held_node(const Offer& offer, auto ask) {
+  plan::Plan plan;
+  plan.resources = {offer.resource};
+  const gpu::Inventory inventory;  // only for which GPUs are close to each other
+  config::Config config;
+  config.flags.plugin.shared_devices_allocation_policy = offer.policy;
+  ResourceLedger ledger(plan, plan.resources.front(), inventory, config);
+  ledger.take(ledger.positions(offer.taken));
+  return ask(ledger);
+}
+
 }  // namespace
 
 std::uint64_t Simulation::count(Fate fate) const {
@@ -296,6 +307,25 @@ std::string needed_text(const std::vector<Simulation>& nodes) {
   if (static_cast<std::size_t>(used) == nodes.size())
     return fmt::format("{} lands; {} nodes are needed", pods, nodes.size());
   return fmt::format("{} lands on {} of {} nodes", pods, used, nodes.size());
+}
+
+std::uint64_t largest_that_fits(const Offer& offer) {
+  return on_held_node(offer, [](const ResourceLedger& ledger) { return ledger.largest(); });
+}
+
+More more_that_fit(const Offer& offer, std::uint64_t slots_of_each) {
+  return on_held_node(offer, [slots_of_each](ResourceLedger& ledger) {
+    More more{.possible = ledger.fits_empty(slots_of_each)};
+    while (more.possible && ledger.free() >= slots_of_each) {
+      const auto served = ledger.serve(slots_of_each, {});
+      if (!served) break;
+      // Where a slot lies does not matter to a request for one.
+      if (slots_of_each == 1) return More{ledger.free(), true};
+      ledger.take(served->slots);
+      ++more.containers;
+    }
+    return more;
+  });
 }
 
 }  // namespace tranche::simulate

@@ -4,6 +4,7 @@
 // arrive in the order given. Claims are not simulated: kube-scheduler decides where they get devices. CPU, taints,
 // affinity and kubelet's NUMA policies are ignored. Pure; equal inputs give equal outcomes.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,5 +115,23 @@ Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const c
 std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const gpu::Inventory& inventory,
                                       const config::Config& config, const std::vector<PodAsk>& pods);
 std::string needed_text(const std::vector<Simulation>& nodes);  // "every pod lands on 1 of 2 nodes"
+
+// How many more containers of one size fit on a node that is partly held: the device manager's preference and this
+// product's allocation, container after container, until one is refused.
+
+// One resource of a node.
+struct Offer {
+  plan::PlannedResource resource;
+  std::set<std::string> taken;  // slots that are held or unhealthy
+  config::AllocationPolicy policy = config::AllocationPolicy::kDistributed;
+};
+
+struct More {
+  std::uint64_t containers = 0;
+  bool possible = false;  // one would fit on an empty node
+  friend bool operator==(const More&, const More&) = default;
+};
+std::uint64_t largest_that_fits(const Offer& offer);  // slots of one container
+More more_that_fit(const Offer& offer, std::uint64_t slots_of_each);
 
 }  // namespace tranche::simulate

@@ -13,6 +13,7 @@ namespace tranche::simulate {
 namespace {
 
 using Row = TerminalText::Row;
+using Json = nlohmann::ordered_json;
 
 std::string counts(const Simulation& simulation) {
   struct Text {
@@ -152,10 +153,6 @@ std::string render_table(const std::vector<Difference>& differences, const std::
                    d.before.empty() ? "32" : "31");
   write_pods(differences, out);
   return out.take();
-}
-
-namespace {
-using Json = nlohmann::ordered_json;
 }
 
 static void to_json(Json& json, const OnDevice& on) {

@@ -1,4 +1,4 @@
-#include "simulate/more.h"
+#include "simulate/land.h"
 
 #include <gmock/gmock.h>
 

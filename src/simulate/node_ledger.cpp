@@ -72,18 +72,13 @@ ResourceLedger::Slots ResourceLedger::positions(const std::set<std::string>& ids
   return slots;
 }
 
-void ResourceLedger::mark(const Slots& slots, bool taken) {
+void ResourceLedger::take(const Slots& slots, bool taken) {
   largest_.reset();
   for (const std::size_t at : slots) {
     if ((taken_[at] != 0) == taken) continue;
     taken_[at] = taken ? 1 : 0;
-    if (taken) {
-      ++taken_on_[device_of_[at]];
-      --free_;
-    } else {
-      --taken_on_[device_of_[at]];
-      ++free_;
-    }
+    taken_on_[device_of_[at]] += taken ? 1 : -1;
+    free_ -= taken ? 1 : -1;
   }
 }
 

@@ -34,11 +34,9 @@ class ResourceLedger {
   Result<Served> serve(std::uint64_t count, const Slots& reusable) const;
 
   Slots positions(const std::set<std::string>& ids) const;  // of those that the resource has
-  void take(const Slots& slots) { mark(slots, true); }
-  void release(const Slots& slots) { mark(slots, false); }
+  void take(const Slots& slots, bool taken = true);         // or release them
   // A container that runs is a client, or several, of the MPS server of each of its devices.
-  void enter(const grants::Grant& grant) { count_clients(grant, 1); }
-  void leave(const grants::Grant& grant) { count_clients(grant, -1); }
+  void count_clients(const grants::Grant& grant, int more);
 
   // The largest request of one container that would be served now; and whether one of this size would be by an empty
   // node.
@@ -54,8 +52,6 @@ class ResourceLedger {
   std::uint64_t scheduled = 0;
 
  private:
-  void mark(const Slots& slots, bool taken);
-  void count_clients(const grants::Grant& grant, int more);
   Result<Served> serve_from(const std::vector<char>& taken, const grants::Around& around, std::uint64_t count,
                             const Slots& reusable) const;
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "observe/view/view.h"
-#include "simulate/more.h"
+#include "simulate/land.h"
 
 namespace tranche::web {
 
