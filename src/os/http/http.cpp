@@ -92,11 +92,31 @@ class LoopHttpServer final : public HttpServer {
         queries_(std::move(queries)),
         limits_(limits),
         at_rest_(std::move(at_rest)) {}
-  ~LoopHttpServer() override;
+  ~LoopHttpServer() override {
+    if (!thread_.joinable()) return;
+    loop_->stop();
+    thread_.join();
+  }
+
   LoopHttpServer(const LoopHttpServer&) = delete;
   LoopHttpServer& operator=(const LoopHttpServer&) = delete;
 
-  Status start();
+  Status start() {
+    TRY(listening_, listen());
+    sockaddr_storage bound{};
+    socklen_t size = sizeof bound;
+    if (::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
+      return std::unexpected(error_from_errno(errno, "cannot learn the port of the HTTP server", to_string(address_)));
+    address_.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
+                                                      : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+    TRY(loop_, Loop::open());
+    if (at_rest_) rest_.emplace(*loop_);
+    if (!watch_listening())
+      return fail(Kind::kUnavailable, "the event loop cannot watch the HTTP socket", to_string(address_));
+    thread_ = std::thread([this] { loop_->run(); });
+    return {};
+  }
+
   std::uint16_t port() const override { return address_.port; }
   std::string address() const override { return to_string(address_); }
 
@@ -115,19 +135,187 @@ class LoopHttpServer final : public HttpServer {
   };
   using Connections = std::map<std::uint64_t, Connection>;  // oldest first
 
-  Result<Fd> listen();
-  Result<Fd> listen_on(int family);
-  bool watch_listening();
-  void accept_some();
-  void make_room_for(const std::string& peer);
-  void add(Fd fd, std::string peer);
-  void enter(std::uint64_t id, Connection& connection, Phase phase, std::uint32_t events, Duration deadline);
-  void advance(std::uint64_t id);
-  void read_head(std::uint64_t id, Connection& connection);
-  void write_answer(std::uint64_t id, Connection& connection);
-  void read_rest(std::uint64_t id, Connection& connection);
-  void close(std::uint64_t id);
-  LongText answer_to(const PageRequest& request) const;
+  Result<Fd> listen() {
+    if (address_.host.find(':') != std::string::npos) return listen_on(AF_INET6);
+    if (!address_.host.empty()) return listen_on(AF_INET);
+    auto both = listen_on(AF_INET6);
+    // The kernel may have no IPv6; a port in use is in use for either family.
+    return both || both.error().kind == Kind::kConflict ? std::move(both) : listen_on(AF_INET);
+  }
+
+  Result<Fd> listen_on(int family) {
+    Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!fd) return std::unexpected(error_from_errno(errno, "cannot listen for HTTP", to_string(address_)));
+    const int yes = 1, no = 0;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    // The kernel reports a connection with its first bytes, usually the whole request, or after this many seconds.
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
+    sockaddr_in6 v6{};
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(address_.port);
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(address_.port);
+    const bool is_v6 = family == AF_INET6;
+    if (address_.host.empty()) {
+      if (is_v6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    } else if (is_v6) {
+      ::inet_pton(AF_INET6, address_.host.c_str(), &v6.sin6_addr);
+    } else {
+      ::inet_pton(AF_INET, address_.host.c_str(), &v4.sin_addr);
+    }
+    const auto* generic = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
+    const socklen_t size = is_v6 ? sizeof v6 : sizeof v4;
+    if (::bind(fd.get(), generic, size) == 0 && ::listen(fd.get(), kBacklog) == 0) return fd;
+    const int err = errno;
+    if (err == EADDRINUSE) {
+      return fail(Kind::kConflict, "cannot listen for HTTP: another program has this port; choose another or 0 for any",
+                  to_string(address_), err);
+    }
+    return std::unexpected(error_from_errno(err, "cannot listen for HTTP", to_string(address_)));
+  }
+
+  bool watch_listening() {
+    watch_ = loop_->watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
+    return watch_ != 0;
+  }
+
+  void accept_some() {
+    // A few at a time, so that arrived requests are answered between two rounds of a flood.
+    for (int i = 0; i < kAcceptedPerCallback; ++i) {
+      sockaddr_storage address{};
+      socklen_t size = sizeof address;
+      Fd fd(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      if (fd) {
+        add(std::move(fd), peer_of(address));
+        continue;
+      }
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EAGAIN) return;
+      // Out of descriptors or memory: the socket stays readable, so pause the watch.
+      loop_->cancel(std::exchange(watch_, 0));
+      loop_->after(kPauseWhenFull, [this] { watch_listening(); });
+      return;
+    }
+  }
+
+  void make_room_for(const std::string& peer) {
+    std::map<std::string_view, std::size_t> counts;
+    for (const auto& [id, connection] : connections_) ++counts[connection.peer];
+    std::string_view loser;
+    if (const auto own = counts.find(peer); own != counts.end() && own->second >= limits_.of_one_peer) {
+      loser = peer;
+    } else if (connections_.size() >= limits_.connections) {
+      // Among addresses with equally many, the one with the oldest connection.
+      const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->second;
+      loser = std::ranges::find_if(connections_, [&](const auto& entry) {
+                return counts[entry.second.peer] == most;
+              })->second.peer;
+    } else {
+      return;
+    }
+    const auto oldest =
+        std::ranges::find_if(connections_, [loser](const auto& entry) { return entry.second.peer == loser; });
+    close(oldest->first);
+  }
+
+  void add(Fd fd, std::string peer) {
+    make_room_for(peer);
+    if (rest_) rest_->stop();
+    const auto id = next_id_++;
+    auto& connection = connections_.try_emplace(id, *loop_).first->second;
+    connection.fd = std::move(fd);
+    connection.peer = std::move(peer);
+    enter(id, connection, Phase::kHead, kReadable, limits_.head);
+    advance(id);  // before a newer connection can replace it
+  }
+
+  void enter(std::uint64_t id, Connection& connection, Phase phase, std::uint32_t events, Duration deadline) {
+    connection.phase = phase;
+    loop_->cancel(std::exchange(connection.watch, 0));
+    connection.deadline.start(deadline, [this, id] { close(id); });
+    connection.watch = loop_->watch(connection.fd.get(), events, [this, id](std::uint32_t) { advance(id); });
+    if (connection.watch == 0) close(id);
+  }
+
+  void advance(std::uint64_t id) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    switch (found->second.phase) {
+      case Phase::kHead:
+        return read_head(id, found->second);
+      case Phase::kAnswer:
+        return write_answer(id, found->second);
+      case Phase::kEnd:
+        return read_rest(id, found->second);
+    }
+  }
+
+  void read_head(std::uint64_t id, Connection& connection) {
+    char buffer[4096];
+    const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) return close(id);
+    connection.in.append(buffer, static_cast<std::size_t>(got));
+    const auto request = read_http_request(connection.in, limits_.head_bytes);
+    if (!request) return;
+    connection.in.clear();
+    connection.out = answer_to(*request);
+    write_answer(id, connection);
+  }
+
+  void write_answer(std::uint64_t id, Connection& connection) {
+    const auto& pieces = connection.out.pieces();
+    while (connection.at < pieces.size()) {
+      const auto sent = send_some(connection.fd, pieces, connection.at, connection.sent);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno == EAGAIN) {
+        if (connection.phase == Phase::kHead) enter(id, connection, Phase::kAnswer, EPOLLOUT, limits_.answer);
+        return;
+      }
+      if (sent < 0) return close(id);
+      connection.sent += static_cast<std::size_t>(sent);
+      while (connection.at < pieces.size() && connection.sent >= pieces[connection.at].text.size())
+        connection.sent -= pieces[connection.at++].text.size();
+    }
+    connection.out = {};
+    connection.at = connection.sent = 0;
+    // Closing at once, with input unread, would make the kernel discard output that the client has not read yet.
+    ::shutdown(connection.fd.get(), SHUT_WR);
+    enter(id, connection, Phase::kEnd, kReadable, limits_.head);
+  }
+
+  void read_rest(std::uint64_t id, Connection& connection) {
+    char buffer[4096];
+    const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
+    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
+    close(id);
+  }
+
+  void close(std::uint64_t id) {
+    const auto found = connections_.find(id);
+    if (found == connections_.end()) return;
+    loop_->cancel(found->second.watch);
+    connections_.erase(found);
+    if (rest_ && connections_.empty()) rest_->start(kRest, at_rest_);
+  }
+
+  LongText answer_to(const PageRequest& request) const {
+    if (request.refused != 0)
+      return message_of({.status = request.refused, .body = std::string(reason_of(request.refused)) + "\n"}, true);
+    const bool get = request.method == "GET";
+    if (!get && request.method != "HEAD") return message_of({.status = 405, .body = "only GET and HEAD\n"}, true);
+    if (limits_.only_own_names && !is_own_name(request.host))
+      return message_of({.status = 421, .body = "only as http://127.0.0.1 or http://localhost\n"}, true);
+    if (const auto query = queries_.find(request.path); query != queries_.end())
+      return message_of(query->second(request.query), get);
+    const auto route = routes_.find(request.path);
+    if (route != routes_.end()) return message_of(route->second(), get);
+    std::string missing = "there is no such page; there are:\n";
+    for (const auto& [known, callback] : queries_) missing += known + "\n";
+    for (const auto& [known, callback] : routes_) missing += known + "\n";
+    return message_of({.status = 404, .body = std::move(missing)}, get);
+  }
 
   ListenAddress address_;
   Routes routes_;
@@ -142,211 +330,6 @@ class LoopHttpServer final : public HttpServer {
   Connections connections_;
   std::thread thread_;  // runs the loop; owns all members above once started
 };
-
-LoopHttpServer::~LoopHttpServer() {
-  if (!thread_.joinable()) return;
-  loop_->stop();
-  thread_.join();
-}
-
-Result<Fd> LoopHttpServer::listen_on(int family) {
-  Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot listen for HTTP", to_string(address_)));
-  const int yes = 1, no = 0;
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  // The kernel reports a connection with its first bytes, usually the whole request, or after this many seconds.
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
-  sockaddr_in6 v6{};
-  v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(address_.port);
-  sockaddr_in v4{};
-  v4.sin_family = AF_INET;
-  v4.sin_port = htons(address_.port);
-  const bool is_v6 = family == AF_INET6;
-  if (address_.host.empty()) {
-    if (is_v6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-  } else if (is_v6) {
-    ::inet_pton(AF_INET6, address_.host.c_str(), &v6.sin6_addr);
-  } else {
-    ::inet_pton(AF_INET, address_.host.c_str(), &v4.sin_addr);
-  }
-  const auto* generic = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
-  const socklen_t size = is_v6 ? sizeof v6 : sizeof v4;
-  if (::bind(fd.get(), generic, size) == 0 && ::listen(fd.get(), kBacklog) == 0) return fd;
-  const int err = errno;
-  if (err == EADDRINUSE) {
-    return fail(Kind::kConflict, "cannot listen for HTTP: another program has this port; choose another or 0 for any",
-                to_string(address_), err);
-  }
-  return std::unexpected(error_from_errno(err, "cannot listen for HTTP", to_string(address_)));
-}
-
-Result<Fd> LoopHttpServer::listen() {
-  if (address_.host.find(':') != std::string::npos) return listen_on(AF_INET6);
-  if (!address_.host.empty()) return listen_on(AF_INET);
-  auto both = listen_on(AF_INET6);
-  // The kernel may have no IPv6; a port in use is in use for either family.
-  return both || both.error().kind == Kind::kConflict ? std::move(both) : listen_on(AF_INET);
-}
-
-Status LoopHttpServer::start() {
-  TRY(listening_, listen());
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot learn the port of the HTTP server", to_string(address_)));
-  address_.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
-                                                    : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
-  TRY(loop_, Loop::open());
-  if (at_rest_) rest_.emplace(*loop_);
-  if (!watch_listening())
-    return fail(Kind::kUnavailable, "the event loop cannot watch the HTTP socket", to_string(address_));
-  thread_ = std::thread([this] { loop_->run(); });
-  return {};
-}
-
-bool LoopHttpServer::watch_listening() {
-  watch_ = loop_->watch(listening_.get(), EPOLLIN, [this](std::uint32_t) { accept_some(); });
-  return watch_ != 0;
-}
-
-void LoopHttpServer::accept_some() {
-  // A few at a time, so that arrived requests are answered between two rounds of a flood.
-  for (int i = 0; i < kAcceptedPerCallback; ++i) {
-    sockaddr_storage address{};
-    socklen_t size = sizeof address;
-    Fd fd(::accept4(listening_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd) {
-      add(std::move(fd), peer_of(address));
-      continue;
-    }
-    if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno == EAGAIN) return;
-    // Out of descriptors or memory: the socket stays readable, so pause the watch.
-    loop_->cancel(std::exchange(watch_, 0));
-    loop_->after(kPauseWhenFull, [this] { watch_listening(); });
-    return;
-  }
-}
-
-void LoopHttpServer::make_room_for(const std::string& peer) {
-  std::map<std::string_view, std::size_t> counts;
-  for (const auto& [id, connection] : connections_) ++counts[connection.peer];
-  std::string_view loser;
-  if (const auto own = counts.find(peer); own != counts.end() && own->second >= limits_.of_one_peer) {
-    loser = peer;
-  } else if (connections_.size() >= limits_.connections) {
-    // Among addresses with equally many, the one with the oldest connection.
-    const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->second;
-    loser = std::ranges::find_if(connections_, [&](const auto& entry) {
-              return counts[entry.second.peer] == most;
-            })->second.peer;
-  } else {
-    return;
-  }
-  const auto oldest =
-      std::ranges::find_if(connections_, [loser](const auto& entry) { return entry.second.peer == loser; });
-  close(oldest->first);
-}
-
-void LoopHttpServer::add(Fd fd, std::string peer) {
-  make_room_for(peer);
-  if (rest_) rest_->stop();
-  const auto id = next_id_++;
-  auto& connection = connections_.try_emplace(id, *loop_).first->second;
-  connection.fd = std::move(fd);
-  connection.peer = std::move(peer);
-  enter(id, connection, Phase::kHead, kReadable, limits_.head);
-  advance(id);  // before a newer connection can replace it
-}
-
-void LoopHttpServer::enter(std::uint64_t id, Connection& connection, Phase phase, std::uint32_t events,
-                           Duration deadline) {
-  connection.phase = phase;
-  loop_->cancel(std::exchange(connection.watch, 0));
-  connection.deadline.start(deadline, [this, id] { close(id); });
-  connection.watch = loop_->watch(connection.fd.get(), events, [this, id](std::uint32_t) { advance(id); });
-  if (connection.watch == 0) close(id);
-}
-
-void LoopHttpServer::advance(std::uint64_t id) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
-  switch (found->second.phase) {
-    case Phase::kHead:
-      return read_head(id, found->second);
-    case Phase::kAnswer:
-      return write_answer(id, found->second);
-    case Phase::kEnd:
-      return read_rest(id, found->second);
-  }
-}
-
-void LoopHttpServer::read_head(std::uint64_t id, Connection& connection) {
-  char buffer[4096];
-  const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return close(id);
-  connection.in.append(buffer, static_cast<std::size_t>(got));
-  const auto request = read_http_request(connection.in, limits_.head_bytes);
-  if (!request) return;
-  connection.in.clear();
-  connection.out = answer_to(*request);
-  write_answer(id, connection);
-}
-
-void LoopHttpServer::write_answer(std::uint64_t id, Connection& connection) {
-  const auto& pieces = connection.out.pieces();
-  while (connection.at < pieces.size()) {
-    const auto sent = send_some(connection.fd, pieces, connection.at, connection.sent);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) {
-      if (connection.phase == Phase::kHead) enter(id, connection, Phase::kAnswer, EPOLLOUT, limits_.answer);
-      return;
-    }
-    if (sent < 0) return close(id);
-    connection.sent += static_cast<std::size_t>(sent);
-    while (connection.at < pieces.size() && connection.sent >= pieces[connection.at].text.size())
-      connection.sent -= pieces[connection.at++].text.size();
-  }
-  connection.out = {};
-  connection.at = connection.sent = 0;
-  // Closing at once, with input unread, would make the kernel discard output that the client has not read yet.
-  ::shutdown(connection.fd.get(), SHUT_WR);
-  enter(id, connection, Phase::kEnd, kReadable, limits_.head);
-}
-
-void LoopHttpServer::read_rest(std::uint64_t id, Connection& connection) {
-  char buffer[4096];
-  const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
-  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
-  close(id);
-}
-
-void LoopHttpServer::close(std::uint64_t id) {
-  const auto found = connections_.find(id);
-  if (found == connections_.end()) return;
-  loop_->cancel(found->second.watch);
-  connections_.erase(found);
-  if (rest_ && connections_.empty()) rest_->start(kRest, at_rest_);
-}
-
-LongText LoopHttpServer::answer_to(const PageRequest& request) const {
-  if (request.refused != 0)
-    return message_of({.status = request.refused, .body = std::string(reason_of(request.refused)) + "\n"}, true);
-  const bool get = request.method == "GET";
-  if (!get && request.method != "HEAD") return message_of({.status = 405, .body = "only GET and HEAD\n"}, true);
-  if (limits_.only_own_names && !is_own_name(request.host))
-    return message_of({.status = 421, .body = "only as http://127.0.0.1 or http://localhost\n"}, true);
-  if (const auto query = queries_.find(request.path); query != queries_.end())
-    return message_of(query->second(request.query), get);
-  const auto route = routes_.find(request.path);
-  if (route != routes_.end()) return message_of(route->second(), get);
-  std::string missing = "there is no such page; there are:\n";
-  for (const auto& [known, callback] : queries_) missing += known + "\n";
-  for (const auto& [known, callback] : routes_) missing += known + "\n";
-  return message_of({.status = 404, .body = std::move(missing)}, get);
-}
 
 bool is_ip(int family, const std::string& text) {
   if (text.find('\0') != std::string::npos) return false;  // inet_pton would stop at the NUL

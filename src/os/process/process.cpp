@@ -28,18 +28,103 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
       : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), is_our_child_(is_our_child) {}
 
   Status begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
-               std::function<void(ExitNote)> on_exit);
-  void drop(bool kill);
-  Status signal(int number);
+               std::function<void(ExitNote)> on_exit) {
+    on_output_ = std::move(on_output);
+    on_exit_ = std::move(on_exit);
+    const auto self = shared_from_this();
+    exit_watch_ = loop_.watch(pidfd_.get(), EPOLLIN, [self](std::uint32_t) { self->ended(); });
+    if (exit_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process");
+    if (pipes == nullptr) return {};
+    output_ = std::move(pipes->output);
+    if (!output_) return {};
+    output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
+    if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
+    return {};
+  }
+
+  void drop(bool kill) {
+    const auto self = shared_from_this();
+    dropped_ = true;
+    const auto on_output = std::exchange(on_output_, {});
+    const auto on_exit = std::exchange(on_exit_, {});
+    if (kill) (void)signal(SIGKILL);  // fails only if it has exited
+    close_output();
+    if (is_our_child_) return;  // we reap it
+    loop_.cancel(std::exchange(exit_watch_, 0));
+    pidfd_.reset();
+  }
+
+  Status signal(int number) {
+    if (!pidfd_) return {};
+    if (::pidfd_send_signal(pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return {};
+    return std::unexpected(
+        error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
+  }
+
   ProcessRef ref() const { return ref_; }
   bool running() const { return static_cast<bool>(pidfd_); }
 
  private:
-  void read_output();
-  void read_what_is_left();
-  void deliver(const std::vector<std::string>& lines);
-  void close_output();
-  void ended();
+  // One piece per callback: a child that writes without end must not block the loop.
+  void read_output() {
+    const auto self = shared_from_this();
+    char buffer[16384];
+    const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got > 0) return deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
+    deliver(lines_.finish());
+    close_output();
+  }
+
+  // The process has exited, so all of its output is in the pipe by now. Reads exactly that much: a grandchild may
+  // continue to write.
+  void read_what_is_left() {
+    int left = 0;
+    if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
+    char buffer[16384];
+    while (left > 0 && !dropped_) {
+      const auto want = std::min(static_cast<std::size_t>(left), sizeof buffer);
+      const ssize_t got = ::read(output_.get(), buffer, want);
+      if (got <= 0) break;
+      left -= static_cast<int>(got);
+      deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
+    }
+    if (!dropped_) deliver(lines_.finish());
+    close_output();
+  }
+
+  void deliver(const std::vector<std::string>& lines) {
+    for (const auto& line : lines) {
+      if (dropped_ || !on_output_) return;
+      const auto on_output = on_output_;  // keeps it while it runs: it may destroy us
+      on_output(line);
+    }
+  }
+
+  void close_output() {
+    loop_.cancel(std::exchange(output_watch_, 0));
+    output_.reset();
+  }
+
+  void ended() {
+    const auto self = shared_from_this();
+    loop_.cancel(std::exchange(exit_watch_, 0));
+    siginfo_t info{};
+    ExitNote note{.signalled = false, .code = -1};
+    // A foreign process (ECHILD) is reaped by its own parent, which alone gets its exit status.
+    if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 &&
+        info.si_pid != 0) {
+      note.signalled = info.si_code != CLD_EXITED;
+      note.code = info.si_status;
+    }
+    // From here on another process may reuse the pid, so the handle is closed at once.
+    pidfd_.reset();
+    read_what_is_left();
+    if (dropped_) return;
+    const auto on_exit = std::exchange(on_exit_, {});
+    on_output_ = {};
+    if (on_exit) on_exit(note);
+  }
 
   Loop& loop_;
   ProcessRef ref_;
@@ -53,101 +138,6 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
   std::function<void(ExitNote)> on_exit_;
   bool dropped_ = false;
 };
-
-Status Process::Watched::begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
-                               std::function<void(ExitNote)> on_exit) {
-  on_output_ = std::move(on_output);
-  on_exit_ = std::move(on_exit);
-  const auto self = shared_from_this();
-  exit_watch_ = loop_.watch(pidfd_.get(), EPOLLIN, [self](std::uint32_t) { self->ended(); });
-  if (exit_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process");
-  if (pipes == nullptr) return {};
-  output_ = std::move(pipes->output);
-  if (!output_) return {};
-  output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
-  if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
-  return {};
-}
-
-void Process::Watched::drop(bool kill) {
-  const auto self = shared_from_this();
-  dropped_ = true;
-  const auto on_output = std::exchange(on_output_, {});
-  const auto on_exit = std::exchange(on_exit_, {});
-  if (kill) (void)signal(SIGKILL);  // fails only if it has exited
-  close_output();
-  if (is_our_child_) return;  // we reap it
-  loop_.cancel(std::exchange(exit_watch_, 0));
-  pidfd_.reset();
-}
-
-Status Process::Watched::signal(int number) {
-  if (!pidfd_) return {};
-  if (::pidfd_send_signal(pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return {};
-  return std::unexpected(
-      error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
-}
-
-void Process::Watched::deliver(const std::vector<std::string>& lines) {
-  for (const auto& line : lines) {
-    if (dropped_ || !on_output_) return;
-    const auto on_output = on_output_;  // keeps it while it runs: it may destroy us
-    on_output(line);
-  }
-}
-
-void Process::Watched::close_output() {
-  loop_.cancel(std::exchange(output_watch_, 0));
-  output_.reset();
-}
-
-// One piece per callback: a child that writes without end must not block the loop.
-void Process::Watched::read_output() {
-  const auto self = shared_from_this();
-  char buffer[16384];
-  const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got > 0) return deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
-  deliver(lines_.finish());
-  close_output();
-}
-
-// The process has exited, so all of its output is in the pipe by now. Reads exactly that much: a grandchild may
-// continue to write.
-void Process::Watched::read_what_is_left() {
-  int left = 0;
-  if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
-  char buffer[16384];
-  while (left > 0 && !dropped_) {
-    const auto want = std::min(static_cast<std::size_t>(left), sizeof buffer);
-    const ssize_t got = ::read(output_.get(), buffer, want);
-    if (got <= 0) break;
-    left -= static_cast<int>(got);
-    deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
-  }
-  if (!dropped_) deliver(lines_.finish());
-  close_output();
-}
-
-void Process::Watched::ended() {
-  const auto self = shared_from_this();
-  loop_.cancel(std::exchange(exit_watch_, 0));
-  siginfo_t info{};
-  ExitNote note{.signalled = false, .code = -1};
-  // A foreign process (ECHILD) is reaped by its own parent, which alone gets its exit status.
-  if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd_.get()), &info, WEXITED | WNOHANG) == 0 &&
-      info.si_pid != 0) {
-    note.signalled = info.si_code != CLD_EXITED;
-    note.code = info.si_status;
-  }
-  // From here on another process may reuse the pid, so the handle is closed at once.
-  pidfd_.reset();
-  read_what_is_left();
-  if (dropped_) return;
-  const auto on_exit = std::exchange(on_exit_, {});
-  on_output_ = {};
-  if (on_exit) on_exit(note);
-}
 
 Process::~Process() {
   watched_->drop(kill_on_drop_);
