@@ -10,7 +10,7 @@
 #include "os/process/cpu_weight.h"
 #include "os/process/line_reader.h"
 #include "os/process/threads.h"
-#include "os/socket/connection.h"
+#include "os/socket/request_reader.h"
 
 using namespace tranche;
 

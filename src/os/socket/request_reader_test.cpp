@@ -1,4 +1,4 @@
-#include "os/socket/connection.h"
+#include "os/socket/request_reader.h"
 
 #include <gmock/gmock.h>
 

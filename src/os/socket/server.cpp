@@ -1,4 +1,4 @@
-#include "os/socket/connection.h"
+#include "os/socket/request_reader.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -29,6 +29,14 @@ constexpr const char* kBeat = "\n";
 constexpr int kAcceptedPerTurn = 16;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 
+// The JSON, or {"error":"…"}: without line ends inside, with one at its end.
+std::string answer_line(const Result<std::string>& json) {
+  std::string line = json ? *json : json_text(nlohmann::json{{"error", to_string(json.error())}});
+  // JSON text has line ends only between its tokens, where a blank is equivalent.
+  std::ranges::replace(line, '\n', ' ');
+  return line + '\n';
+}
+
 }  // namespace
 
 void RequestReader::take(std::string_view bytes) {
@@ -52,181 +60,200 @@ std::optional<Result<std::string>> RequestReader::next() {
   }
 }
 
-std::string answer_line(const Result<std::string>& json) {
-  std::string line = json ? *json : json_text(nlohmann::json{{"error", to_string(json.error())}});
-  // JSON text has line ends only between its tokens, where a blank is equivalent.
-  std::ranges::replace(line, '\n', ' ');
-  return line + '\n';
-}
+// One client of a StatusServer. Requests are answered in order, one at a time: while an answer is pending or not read
+// by the client, the connection reads no more requests. Holds at most one answer and one piece of input.
+class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
+ public:
+  StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer, const StatusServer::Later& later,
+                   const StatusLimits& limits, std::function<void()> on_closed)
+      : loop_(loop),
+        fd_(std::move(fd)),
+        answer_(answer),
+        later_(later),
+        limits_(limits),
+        on_closed_(std::move(on_closed)),
+        last_activity_(loop.now()) {}
 
-StatusConnection::StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer,
-                                   const StatusServer::Later& later, const StatusLimits& limits,
-                                   std::function<void()> on_closed)
-    : loop_(loop),
-      fd_(std::move(fd)),
-      answer_(answer),
-      later_(later),
-      later_word_(limits.later),
-      idle_(limits.idle),
-      beat_every_(limits.beat),
-      on_closed_(std::move(on_closed)),
-      last_activity_(loop.now()) {}
-
-void StatusConnection::begin() {
-  want(kReadable);
-  if (fd_) check_idle();
-}
-
-void StatusConnection::refuse(const Error& why) {
-  out_ = answer_line(std::unexpected(why));
-  last_answer_ = true;
-  advance();
-  if (fd_) check_idle();
-}
-
-void StatusConnection::changed(const std::string& newest) {
-  if (!fd_ || !watching_) return;
-  if (out_.empty()) {
-    out_ = newest;
-    stale_ = false;
-  } else {
-    stale_ = true;
+  void begin() {
+    want(kReadable);
+    if (fd_) check_idle();
   }
-  advance();
-}
 
-void StatusConnection::close() {
-  if (!fd_) return;
-  const auto self = shared_from_this();
-  loop_.cancel(std::exchange(watch_, 0));
-  idle_timer_.stop();
-  beat_timer_.stop();
-  fd_.reset();
-  if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
-}
-
-void StatusConnection::on_event(std::uint32_t events) {
-  const auto self = shared_from_this();
-  if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close();
-  if ((events & kReadable) != 0) read_some();
-  if (fd_) advance();
-}
-
-void StatusConnection::read_some() {
-  char buffer[4096];
-  const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got < 0) return close();
-  if (got == 0) {
-    half_closed_ = true;
-    return;
-  }
-  last_activity_ = loop_.now();
-  requests_.take({buffer, static_cast<std::size_t>(got)});
-}
-
-// Does everything that does not have to wait for the client.
-void StatusConnection::advance() {
-  const auto self = shared_from_this();
-  answering_ = true;
-  for (;;) {
-    if (!flush()) return;
-    if (!out_.empty() || last_answer_ || waiting_) break;
-    if (stale_) {
-      stale_ = false;
-      out_ = answer_line(answer_(kWatch));
-      continue;
-    }
-    const auto request = requests_.next();
-    if (!request) break;
-    answer(*request);
-  }
-  answering_ = false;
-  const bool done = half_closed_ && !watching_ && !waiting_;
-  if (out_.empty() && (last_answer_ || done)) return close();
-  if (!out_.empty()) return want(EPOLLOUT);
-  // A watcher that half-closed is served until it hangs up, which the kernel reports without a request. A connection
-  // that waits for an answer is not read either: its input stays in the socket.
-  want(half_closed_ || waiting_ ? 0 : kReadable);
-}
-
-bool StatusConnection::flush() {
-  while (out_at_ < out_.size()) {
-    const ssize_t sent = ::send(fd_.get(), out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno == EAGAIN) return true;
-    if (sent < 0) {
-      close();
-      return false;
-    }
-    out_at_ += static_cast<std::size_t>(sent);
-    last_activity_ = loop_.now();
-  }
-  std::string().swap(out_);  // clear() would keep the memory of the longest answer as long as the client stays
-  out_at_ = 0;
-  return true;
-}
-
-void StatusConnection::answer(const Result<std::string>& request) {
-  if (!request) {
-    out_ = answer_line(request);
+  // Sends the error and closes.
+  void refuse(const Error& why) {
+    out_ = answer_line(std::unexpected(why));
     last_answer_ = true;
-    return;
+    advance();
+    if (fd_) check_idle();
   }
-  if (later_ && (request->starts_with('{') || *request == later_word_)) return answer_later(*request);
-  const auto reply = answer_(*request);
-  out_ = answer_line(reply);
-  if (*request == kWatch && reply) begin_to_watch();
-}
 
-void StatusConnection::begin_to_watch() {
-  if (std::exchange(watching_, true)) return;
-  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
-                    [self = shared_from_this()] { self->beat(); });
-}
+  // For a watcher; ignored by others. `newest` is a whole line.
+  void changed(const std::string& newest) {
+    if (!fd_ || !watching_) return;
+    if (out_.empty()) {
+      out_ = newest;
+      stale_ = false;
+    } else {
+      stale_ = true;
+    }
+    advance();
+  }
 
-// A watcher that does not read needs no beat: its queued lines are sent first.
-void StatusConnection::beat() {
-  beat_timer_.start(next_on_grid(loop_.now(), beat_every_) - loop_.now(),
-                    [self = shared_from_this()] { self->beat(); });
-  if (!out_.empty()) return;
-  out_ = kBeat;
-  advance();
-}
+  // Idempotent; calls on_closed.
+  void close() {
+    if (!fd_) return;
+    const auto self = shared_from_this();
+    loop_.cancel(std::exchange(watch_, 0));
+    idle_timer_.stop();
+    beat_timer_.stop();
+    fd_.reset();
+    if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
+  }
 
-void StatusConnection::want(std::uint32_t events) {
-  if (watch_ != 0 && events == wanted_) return;
-  loop_.cancel(std::exchange(watch_, 0));
-  wanted_ = events;
-  watch_ = loop_.watch(fd_.get(), events, [self = shared_from_this()](std::uint32_t seen) { self->on_event(seen); });
-  if (watch_ == 0) close();
-}
+  bool watching() const { return watching_; }
 
-void StatusConnection::answer_later(const std::string& request) {
-  waiting_ = true;
-  later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
-    if (const auto self = weak.lock()) self->answered(number, json);
-  });
-}
+ private:
+  void on_event(std::uint32_t events) {
+    const auto self = shared_from_this();
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0) return close();
+    if ((events & kReadable) != 0) read_some();
+    if (fd_) advance();
+  }
 
-// May run inside later_, which advance() called: then that call continues.
-void StatusConnection::answered(std::uint64_t number, const Result<std::string>& json) {
-  if (!fd_ || !waiting_ || number != asked_) return;
-  waiting_ = false;
-  out_ = answer_line(json);
-  last_activity_ = loop_.now();
-  if (answering_) return;
-  advance();
-}
+  void read_some() {
+    char buffer[4096];
+    const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got < 0) return close();
+    if (got == 0) {
+      half_closed_ = true;
+      return;
+    }
+    last_activity_ = loop_.now();
+    requests_.take({buffer, static_cast<std::size_t>(got)});
+  }
 
-// One timer that checks again when due, instead of one that is moved at every byte.
-void StatusConnection::check_idle() {
-  const Duration left = last_activity_ + idle_ - loop_.now();
-  const bool busy = watching_ || waiting_;
-  if (left <= Duration::zero() && !busy) return close();
-  const Duration next = busy ? idle_ : left;
-  idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
-}
+  // Does everything that does not have to wait for the client.
+  void advance() {
+    const auto self = shared_from_this();
+    answering_ = true;
+    for (;;) {
+      if (!flush()) return;
+      if (!out_.empty() || last_answer_ || waiting_) break;
+      if (stale_) {
+        stale_ = false;
+        out_ = answer_line(answer_(kWatch));
+        continue;
+      }
+      const auto request = requests_.next();
+      if (!request) break;
+      answer(*request);
+    }
+    answering_ = false;
+    const bool done = half_closed_ && !watching_ && !waiting_;
+    if (out_.empty() && (last_answer_ || done)) return close();
+    if (!out_.empty()) return want(EPOLLOUT);
+    // A watcher that half-closed is served until it hangs up, which the kernel reports without a request. A connection
+    // that waits for an answer is not read either: its input stays in the socket.
+    want(half_closed_ || waiting_ ? 0 : kReadable);
+  }
+
+  // False: closed.
+  bool flush() {
+    while (out_at_ < out_.size()) {
+      const ssize_t sent = ::send(fd_.get(), out_.data() + out_at_, out_.size() - out_at_, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno == EAGAIN) return true;
+      if (sent < 0) {
+        close();
+        return false;
+      }
+      out_at_ += static_cast<std::size_t>(sent);
+      last_activity_ = loop_.now();
+    }
+    std::string().swap(out_);  // clear() would keep the memory of the longest answer as long as the client stays
+    out_at_ = 0;
+    return true;
+  }
+
+  void answer(const Result<std::string>& request) {
+    if (!request) {
+      out_ = answer_line(request);
+      last_answer_ = true;
+      return;
+    }
+    if (later_ && (request->starts_with('{') || *request == limits_.later)) return answer_later(*request);
+    const auto reply = answer_(*request);
+    out_ = answer_line(reply);
+    if (*request == kWatch && reply && !std::exchange(watching_, true)) beat_later();
+  }
+
+  void answer_later(const std::string& request) {
+    waiting_ = true;
+    later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
+      if (const auto self = weak.lock()) self->answered(number, json);
+    });
+  }
+
+  // May run inside later_, which advance() called: then that call continues.
+  void answered(std::uint64_t number, const Result<std::string>& json) {
+    if (!fd_ || !waiting_ || number != asked_) return;
+    waiting_ = false;
+    out_ = answer_line(json);
+    last_activity_ = loop_.now();
+    if (answering_) return;
+    advance();
+  }
+
+  void want(std::uint32_t events) {
+    if (watch_ != 0 && events == wanted_) return;
+    loop_.cancel(std::exchange(watch_, 0));
+    wanted_ = events;
+    watch_ = loop_.watch(fd_.get(), events, [self = shared_from_this()](std::uint32_t seen) { self->on_event(seen); });
+    if (watch_ == 0) close();
+  }
+
+  // One timer that checks again when due, instead of one that is moved at every byte.
+  void check_idle() {
+    const Duration left = last_activity_ + limits_.idle - loop_.now();
+    const bool busy = watching_ || waiting_;
+    if (left <= Duration::zero() && !busy) return close();
+    const Duration next = busy ? limits_.idle : left;
+    idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
+  }
+
+  // A watcher that does not read needs no beat: its queued lines are sent first.
+  void beat_later() {
+    beat_timer_.start(next_on_grid(loop_.now(), limits_.beat) - loop_.now(), [self = shared_from_this()] {
+      self->beat_later();
+      if (!self->out_.empty()) return;
+      self->out_ = kBeat;
+      self->advance();
+    });
+  }
+
+  Loop& loop_;
+  Fd fd_;
+  const StatusServer::Answer& answer_;
+  const StatusServer::Later& later_;
+  const StatusLimits& limits_;
+  std::function<void()> on_closed_;
+  Loop::Id watch_ = 0;
+  Timer idle_timer_{loop_};
+  Timer beat_timer_{loop_};
+  std::uint32_t wanted_ = 0;
+  MonoTime last_activity_;
+  RequestReader requests_;
+  std::string out_;
+  std::size_t out_at_ = 0;
+  bool watching_ = false;
+  bool stale_ = false;        // a watcher that has not been sent the newest state
+  bool half_closed_ = false;  // the client sends no more
+  bool last_answer_ = false;  // close once it is sent
+  std::uint64_t asked_ = 0;   // number of requests answered later
+  bool waiting_ = false;      // for the last of these answers
+  bool answering_ = false;    // inside advance()
+};
 
 StatusServer::StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later)
     : loop_(loop),
