@@ -6,42 +6,29 @@
 
 namespace tranche::probe {
 
-Watchdog::Watchdog(std::string program, std::FILE* err)
-    : program_(std::move(program)), err_(err), thread_([this] { watch(); }) {}
+Watchdog::Watchdog(std::string program, std::FILE* err) : program_(std::move(program)), err_(err) {
+  auto loop = os::Loop::open();
+  CHECK_THAT(loop, "an event loop can be opened");
+  loop_ = *std::move(loop);
+  thread_ = std::thread([this] { loop_->run(); });
+}
 
 Watchdog::~Watchdog() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_one();
+  loop_->stop();
   thread_.join();
 }
 
 void Watchdog::enter(const char* stage, std::optional<Duration> allowance) {
-  {
-    const std::lock_guard lock(mutex_);
-    stage_ = stage;
-    allowance_ = allowance;
-    ++entered_;
-  }
-  changed_.notify_one();
-}
-
-void Watchdog::watch() {
-  std::unique_lock lock(mutex_);
-  while (!ending_) {
-    const auto changed = [this, seen = entered_] { return ending_ || entered_ != seen; };
-    if (!allowance_) {
-      changed_.wait(lock, changed);
-    } else if (!changed_.wait_for(lock, *allowance_, changed)) {
+  loop_->post([this, name = std::string(stage), allowance] {
+    loop_->cancel(timer_);
+    if (!allowance) return;
+    timer_ = loop_->after(*allowance, [this, name, allowance] {
       std::fprintf(err_, "%s: no answer from the driver within %lld ms while %s\n", program_.c_str(),
-                   static_cast<long long>(std::chrono::duration_cast<std::chrono::milliseconds>(*allowance_).count()),
-                   stage_.c_str());
+                   static_cast<long long>(milliseconds_of(*allowance)), name.c_str());
       std::fflush(err_);
       ::_exit(1);
-    }
-  }
+    });
+  });
 }
 
 sigset_t ending_signals() {

@@ -2,15 +2,14 @@
 // For a process that makes CUDA calls: a bound on the time of each stage, and an orderly end on SIGTERM and SIGINT.
 #include <signal.h>
 
-#include <condition_variable>
-#include <cstdint>
 #include <cstdio>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "base/time.h"
+#include "os/loop/loop.h"
 
 namespace tranche::probe {
 
@@ -26,17 +25,11 @@ class Watchdog {
   void enter(const char* stage, std::optional<Duration> allowance);  // absent = no limit
 
  private:
-  void watch();
-
   const std::string program_;
   std::FILE* const err_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string stage_ = "starting";
-  std::optional<Duration> allowance_;
-  std::uint64_t entered_ = 0;
-  bool ending_ = false;
-  std::thread thread_;  // last: starts when everything above is there
+  std::unique_ptr<os::Loop> loop_;
+  os::Loop::Id timer_ = 0;  // of the stage; on the loop's thread only
+  std::thread thread_;
 };
 
 sigset_t ending_signals();     // SIGTERM and SIGINT
