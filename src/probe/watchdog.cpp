@@ -5,13 +5,18 @@
 #include <utility>
 
 namespace tranche::probe {
+namespace {
 
-Watchdog::Watchdog(std::string program, std::FILE* err) : program_(std::move(program)), err_(err) {
+std::unique_ptr<os::Loop> open_loop() {
   auto loop = os::Loop::open();
   CHECK_THAT(loop, "an event loop can be opened");
-  loop_ = *std::move(loop);
-  thread_ = std::thread([this] { loop_->run(); });
+  return *std::move(loop);
 }
+
+}  // namespace
+
+Watchdog::Watchdog(std::string program, std::FILE* err)
+    : program_(std::move(program)), err_(err), loop_(open_loop()), thread_([this] { loop_->run(); }) {}
 
 Watchdog::~Watchdog() {
   loop_->stop();
@@ -20,9 +25,8 @@ Watchdog::~Watchdog() {
 
 void Watchdog::enter(const char* stage, std::optional<Duration> allowance) {
   loop_->post([this, name = std::string(stage), allowance] {
-    loop_->cancel(timer_);
-    if (!allowance) return;
-    timer_ = loop_->after(*allowance, [this, name, allowance] {
+    if (!allowance) return timer_.stop();
+    timer_.start(*allowance, [this, name, allowance] {
       std::fprintf(err_, "%s: no answer from the driver within %lld ms while %s\n", program_.c_str(),
                    static_cast<long long>(milliseconds_of(*allowance)), name.c_str());
       std::fflush(err_);

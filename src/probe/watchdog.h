@@ -28,7 +28,7 @@ class Watchdog {
   const std::string program_;
   std::FILE* const err_;
   std::unique_ptr<os::Loop> loop_;
-  os::Loop::Id timer_ = 0;  // of the stage; on the loop's thread only
+  os::Timer timer_{*loop_};  // of the stage; on the loop's thread only
   std::thread thread_;
 };
 
