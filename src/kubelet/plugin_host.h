@@ -111,7 +111,7 @@ class PluginHost {
   bool watches_lost_ = false;
   std::vector<PluginState> reported_;
 
-  os::Timer audit_;
+  os::Timer audit_{loop_};
   LoopSignal look_;
   LoopSignal changed_;
   std::unique_ptr<os::DirWatch> plugin_watch_;

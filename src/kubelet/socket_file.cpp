@@ -8,11 +8,10 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
 
 #include "base/text.h"
-#include "os/loop/fd.h"
+#include "os/files/files.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::kubelet {
 namespace {
@@ -25,11 +24,9 @@ constexpr Duration kBeingMade = std::chrono::milliseconds(50);
 // `is_left`: whether a file of this name may be one that a killed process left.
 template <class IsLeft>
 void remove_unanswered(const std::string& directory, IsLeft is_left) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
-    const std::string path = directory + "/" + at->path().filename().string();
-    if (is_left(at->path().filename().string()) && look_at_socket(path) && !probe_listener(path).alive)
-      ::unlink(path.c_str());
+  for (const auto& name : os::names_in(directory)) {
+    const std::string path = directory + "/" + name;
+    if (is_left(name) && look_at_socket(path) && !probe_listener(path).alive) ::unlink(path.c_str());
   }
 }
 
@@ -80,18 +77,12 @@ void remove_deserted_sockets(const std::string& directory, std::string_view begi
 }
 
 Listener probe_listener(const std::string& path) {
-  if (!check_socket_path(path)) return {};
-  const os::Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd) return {};
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return {.alive = errno == EAGAIN, .pid = 0};  // EAGAIN: its queue is full, so a process holds it
-  }
+  const auto connected = os::connect_to(path, /*blocking=*/false);
+  if (!connected)
+    return {.alive = connected.error().code == EAGAIN, .pid = 0};  // its queue is full: a process holds it
   ucred peer{};
   socklen_t size = sizeof(peer);
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
+  if (::getsockopt(connected->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
   return {.alive = true, .pid = peer.pid};
 }
 
