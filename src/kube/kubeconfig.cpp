@@ -131,105 +131,89 @@ void read_user(const Value& user, Access& access) {
     member(user, "token").error("has characters that no token has", "write it in one line, without blanks");
 }
 
-class Reader {
- public:
-  explicit Reader(const std::vector<KubeconfigFile>& files);
-  std::optional<Access> read(const std::string& context);
-  std::vector<Problem> take_problems();
-
- private:
-  struct File {
-    config::Findings findings;
-    config::Document document;
-  };
-  Value named(std::string_view list, std::string_view what, const Value& wanted, const std::string& name) const;
-  Value named(std::string_view list, std::string_view what, const Value& wanted) const {
-    return named(list, what, wanted, wanted.given() ? wanted.text().value_or("") : "");
-  }
-
-  std::deque<File> files_;
-  std::vector<Value> tops_;
+struct File {
+  config::Findings findings;
+  config::Document document;
 };
 
-Reader::Reader(const std::vector<KubeconfigFile>& files) {
-  for (const auto& [text, path] : files) {
-    File& file = files_.emplace_back();
-    file.findings.source = path;
-    file.document = config::read_document(text, path);
-    const Node* const root = file.document.root.get();
-    const Value top(root, "", root == nullptr ? Place{path} : Place{path, root->line, root->column}, file.findings);
-    if (file.document.problem) {
-      file.findings.problems.add(*file.document.problem);
-    } else if (root == nullptr) {
-      if (files.size() == 1) top.error("is empty", "write apiVersion: v1, kind: Config and what follows");
-    } else if (root->kind != Node::Kind::kMapping) {
-      top.wrong_type("a kubeconfig", "write apiVersion: v1, kind: Config and what follows");
-    } else if (const Value kind = member(top, "kind"); kind.given() && kind.plain_text() != "Config") {
-      kind.error("must be Config", "name a kubeconfig file");
-    }
-    tops_.push_back(top);
+bool has_error(const std::deque<File>& files) {
+  return std::ranges::any_of(files, [](const File& file) { return file.findings.problems.has_error(); });
+}
+
+Value read_top(File& file, const KubeconfigFile& from, bool alone) {
+  file.findings.source = from.path;
+  file.document = config::read_document(from.text, from.path);
+  const Node* const root = file.document.root.get();
+  const Value top(root, "", root == nullptr ? Place{from.path} : Place{from.path, root->line, root->column},
+                  file.findings);
+  if (file.document.problem) {
+    file.findings.problems.add(*file.document.problem);
+  } else if (root == nullptr) {
+    if (alone) top.error("is empty", "write apiVersion: v1, kind: Config and what follows");
+  } else if (root->kind != Node::Kind::kMapping) {
+    top.wrong_type("a kubeconfig", "write apiVersion: v1, kind: Config and what follows");
+  } else if (const Value kind = member(top, "kind"); kind.given() && kind.plain_text() != "Config") {
+    kind.error("must be Config", "name a kubeconfig file");
   }
+  return top;
 }
 
 // The entry with that name; if there is none, reports that at `wanted` and returns an absent value.
-Value Reader::named(std::string_view list, std::string_view what, const Value& wanted, const std::string& name) const {
+Value named(const std::vector<Value>& tops, std::string_view list, std::string_view what, const Value& wanted,
+            const std::string& name) {
   const Value none(nullptr, std::string(list), wanted.place(), wanted.findings());
   if (name.empty()) {
     wanted.error("names no " + std::string(what), "write the name of one of " + std::string(list));
     return none;
   }
   std::vector<std::string> names;
-  for (const Value& top : tops_)
+  for (const Value& top : tops)
     for (const Value& entry : items(top, list)) {
       const Value own = member(entry, "name");
       const std::string called = own.given() ? own.plain_text().value_or("") : "";
       if (called == name) return member(entry, what);
       names.push_back(called);
     }
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string meant = did_you_mean(name, known);
+  const std::string meant = did_you_mean(name, {names.begin(), names.end()});
   wanted.error("names the " + std::string(what) + " " + in_quotes(name) + ", which is not among " + std::string(list),
                meant.empty() ? "write the name of one of " + std::string(list) : "did you mean " + meant + "?");
   return none;
 }
 
-std::vector<Problem> Reader::take_problems() {
-  std::vector<Problem> all;
-  for (File& file : files_) std::ranges::move(file.findings.problems.take(), std::back_inserter(all));
-  return all;
-}
-
-std::optional<Access> Reader::read(const std::string& context_name) {
-  const auto failed = [this] {
-    return std::ranges::any_of(files_, [](const File& file) { return file.findings.problems.has_error(); });
+void read_access(const std::deque<File>& files, const std::vector<Value>& tops, const std::string& context_name,
+                 Access& access) {
+  const auto entry = [&tops](std::string_view list, std::string_view what, const Value& wanted) {
+    return named(tops, list, what, wanted, wanted.given() ? wanted.text().value_or("") : "");
   };
-  if (tops_.empty() || failed()) return std::nullopt;
-  Access access;
-  for (const File& file : files_) access.source += (access.source.empty() ? "" : ":") + file.findings.source;
   const auto current =
-      std::ranges::find_if(tops_, [](const Value& top) { return !text(top, "current-context").empty(); });
-  const Value& first = current == tops_.end() ? tops_.front() : *current;
-  const Value asked(nullptr, "--context", Place{access.source}, tops_.front().findings());
-  const Value context = context_name.empty() ? named("contexts", "context", member(first, "current-context"))
-                                             : named("contexts", "context", asked, context_name);
+      std::ranges::find_if(tops, [](const Value& top) { return !text(top, "current-context").empty(); });
+  const Value& first = current == tops.end() ? tops.front() : *current;
+  const Value asked(nullptr, "--context", Place{access.source}, tops.front().findings());
+  const Value context = context_name.empty() ? entry("contexts", "context", member(first, "current-context"))
+                                             : named(tops, "contexts", "context", asked, context_name);
   if (context.given()) {
-    if (const Value cluster = named("clusters", "cluster", member(context, "cluster")); cluster.given())
+    if (const Value cluster = entry("clusters", "cluster", member(context, "cluster")); cluster.given())
       read_cluster(cluster, access);
-    if (const Value user = named("users", "user", member(context, "user")); user.given()) read_user(user, access);
+    if (const Value user = entry("users", "user", member(context, "user")); user.given()) read_user(user, access);
   }
-  if (access.server.host.empty() && !failed())
+  if (access.server.host.empty() && !has_error(files))
     first.error("leads to no cluster with a server", "write clusters, users, contexts and current-context");
-  if (failed()) return std::nullopt;
-  return access;
 }
 
 }  // namespace
 
 ParsedKubeconfig parse_kubeconfig(const std::vector<KubeconfigFile>& files, const std::string& context) {
-  Reader reader(files);
+  std::deque<File> read;
+  std::vector<Value> tops;
+  Access access;
+  for (const auto& file : files) {
+    tops.push_back(read_top(read.emplace_back(), file, files.size() == 1));
+    access.source += (access.source.empty() ? "" : ":") + file.path;
+  }
+  if (!tops.empty() && !has_error(read)) read_access(read, tops, context, access);
   ParsedKubeconfig parsed;
-  parsed.access = reader.read(context);
-  parsed.problems = reader.take_problems();
+  if (!tops.empty() && !has_error(read)) parsed.access = std::move(access);
+  for (File& file : read) std::ranges::move(file.findings.problems.take(), std::back_inserter(parsed.problems));
   return parsed;
 }
 
