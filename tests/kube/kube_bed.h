@@ -32,9 +32,7 @@ class KubeBed : public ::testing::Test {
     return parsed.access.value_or(Access{});
   }
   void open() {
-    auto curl = KubeClient::load();
-    ASSERT_TRUE(curl) << to_string(curl.error());
-    auto client = KubeClient::open(*loop_, *curl, access());
+    auto client = KubeClient::open(*loop_, access());
     ASSERT_TRUE(client) << to_string(client.error());
     client_ = *std::move(client);
   }

@@ -62,8 +62,7 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
 Result<BlockingClient> BlockingClient::open(const Access& access) {
   BlockingClient server;
   TRY(server.loop, os::Loop::open());
-  TRY(auto curl, KubeClient::load());
-  TRY(server.client, KubeClient::open(*server.loop, std::move(curl), access));
+  TRY(server.client, KubeClient::open(*server.loop, access));
   return server;
 }
 

@@ -17,6 +17,7 @@
 #include "base/version.h"
 #include "kube/api_status.h"
 #include "os/files/files.h"
+#include "os/library/shared_library.h"
 
 // Each function of libcurl that is called.
 #define TRANCHE_OF_CURL(each)                                                                                    \
@@ -25,7 +26,7 @@
           each(multi_cleanup) each(multi_setopt) each(multi_add_handle) each(multi_remove_handle)                \
               each(multi_socket_action) each(multi_info_read)
 #define TRANCHE_DECLARE(name) decltype(&::curl_##name) name = nullptr;
-#define TRANCHE_FIND(name) &&find(handle, "curl_" #name, library->name)
+#define TRANCHE_FIND(name) &&(library.name = os::find_symbol(handle, {"curl_" #name})) != nullptr
 
 namespace tranche::kube {
 namespace {
@@ -33,8 +34,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr const char* kCurlSoname = "libcurl.so.4";
-constexpr Duration kAnswerIn = 15s;
-constexpr Duration kListIn = 60s;
 constexpr Duration kWatchGrace = 30s;  // the server ends it by itself before
 // A page of 500 pods has 5 MiB as a rule. Reading one takes up to ten times its size, and the chart's limit is 256 MiB.
 // Of a watch: what arrives in one callback.
@@ -49,12 +48,6 @@ constexpr long kIdleSeconds = 15;
 constexpr long kProbeSeconds = 5;
 constexpr unsigned kUnconfirmedMs = 30000;
 
-template <class Function>
-bool find(void* handle, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(handle, name));
-  return function != nullptr;
-}
-
 int on_new_socket(void*, curl_socket_t fd, curlsocktype) {
   const unsigned most = kUnconfirmedMs;
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof most);  // an old kernel without it: keepalive remains
@@ -64,53 +57,43 @@ int on_new_socket(void*, curl_socket_t fd, curlsocktype) {
 }  // namespace
 
 // libcurl, opened at run time: it loads two dozen libraries that a node without a cluster does not need
-// (docs/internals/decisions/0010-kubernetes-client.md). Any thread may use it.
+// (docs/internals/decisions/0010-kubernetes-client.md). Any thread may use it. Never closed: OpenSSL, which comes
+// along, leaves functions to be called at the end of the process.
 struct CurlLibrary {
-  CurlLibrary() = default;
-  CurlLibrary(const CurlLibrary&) = delete;
-  CurlLibrary& operator=(const CurlLibrary&) = delete;
-  ~CurlLibrary() {
-    if (initialised) global_cleanup();
-  }
   TRANCHE_OF_CURL(TRANCHE_DECLARE)
-  bool initialised = false;
 };
 
-// Never closed: OpenSSL, which comes along, leaves functions to be called at the end of the process.
-Result<std::shared_ptr<const CurlLibrary>> KubeClient::load() {
+namespace {
+
+Result<CurlLibrary> open_library() {
   void* handle = ::dlopen(kCurlSoname, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    const char* why = ::dlerror();
-    return fail(Kind::kUnsupported,
-                std::string("libcurl is not there (Debian: libcurl4): ") + (why == nullptr ? "" : why), kCurlSoname);
-  }
-  const auto library = std::make_shared<CurlLibrary>();
+  if (handle == nullptr)
+    return fail(Kind::kUnsupported, "libcurl is not there (Debian: libcurl4): " + os::loader_error(), kCurlSoname);
+  CurlLibrary library;
   const bool whole = true TRANCHE_OF_CURL(TRANCHE_FIND);
   if (!whole) return fail(Kind::kUnsupported, "libcurl lacks functions that are needed", kCurlSoname);
-  if (library->global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+  if (library.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
     return fail(Kind::kUnsupported, "libcurl cannot be initialised", kCurlSoname);
-  library->initialised = true;
-  const auto* version = library->version_info(CURLVERSION_NOW);
+  const auto* version = library.version_info(CURLVERSION_NOW);
   if (version == nullptr || version->version_num < 0x075700 || (version->features & CURL_VERSION_SSL) == 0)
     return fail(Kind::kUnsupported, "libcurl 7.87 or newer with TLS is needed", kCurlSoname);
   return library;
+}
+
+}  // namespace
+
+Result<const CurlLibrary*> KubeClient::load() {
+  static const auto library = open_library();
+  if (!library) return std::unexpected(library.error());
+  return &*library;
 }
 
 #undef TRANCHE_OF_CURL
 #undef TRANCHE_DECLARE
 #undef TRANCHE_FIND
 
-struct KubeClient::Request {
-  const char* method = "GET";
-  std::string path;  // with its query, relative to the server's own path
-  const char* content = nullptr;
-  std::string body = {};
-  Duration deadline = kAnswerIn;
-  bool compressed = false;  // accept a compressed response
-};
-
 struct KubeClient::Call {
-  const char* verb;
+  Verb verb;
   OnAnswer done;
   OnBytes stream;
   CURL* easy = nullptr;
@@ -123,12 +106,9 @@ struct KubeClient::Call {
   std::string not_begun = {};  // why
 };
 
-KubeClient::KubeClient(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl, const Access& access)
-    : loop_(loop), curl_(std::move(curl)), access_(access) {}
-
-Result<std::unique_ptr<KubeClient>> KubeClient::open(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl,
-                                                     const Access& access) {
-  std::unique_ptr<KubeClient> client(new KubeClient(loop, std::move(curl), access));
+Result<std::unique_ptr<KubeClient>> KubeClient::open(os::Loop& loop, const Access& access) {
+  TRY(const auto* const curl, load());
+  std::unique_ptr<KubeClient> client(new KubeClient(loop, curl, access));
   const CurlLibrary& api = *client->curl_;
   client->multi_ = api.multi_init();
   if (client->multi_ == nullptr) return fail(Kind::kUnavailable, "libcurl cannot be used: no memory");
@@ -170,65 +150,32 @@ KubeClient::~KubeClient() {
   curl_->slist_free_all(connect_to_);
 }
 
-KubeClient::Id KubeClient::get(const std::string& path, OnAnswer done) {
-  return ask("get", {.path = path, .compressed = true}, std::move(done));
-}
-
-KubeClient::Id KubeClient::list(const std::string& path, OnAnswer done) {
-  return ask("list", {.path = path, .deadline = kListIn, .compressed = true}, std::move(done));
-}
-
-KubeClient::Id KubeClient::create(const std::string& path, const std::string& json, OnAnswer done) {
-  return ask("create", {.method = "POST", .path = path, .content = "json", .body = json}, std::move(done));
-}
-
-KubeClient::Id KubeClient::replace(const std::string& path, const std::string& json, OnAnswer done) {
-  return ask("update", {.method = "PUT", .path = path, .content = "json", .body = json}, std::move(done));
-}
-
-KubeClient::Id KubeClient::remove(const std::string& path, OnAnswer done) {
-  return ask("delete", {.method = "DELETE", .path = path}, std::move(done));
-}
-
-KubeClient::Id KubeClient::patch(const std::string& path, const std::string& merge_patch, OnAnswer done) {
-  return ask("patch", {.method = "PATCH", .path = path, .content = "merge-patch+json", .body = merge_patch},
-             std::move(done));
-}
-
-KubeClient::Id KubeClient::strategic_patch(const std::string& path, const std::string& body, OnAnswer done) {
-  return ask("patch", {.method = "PATCH", .path = path, .content = "strategic-merge-patch+json", .body = body},
-             std::move(done));
-}
-
-KubeClient::Id KubeClient::apply(const std::string& path, const std::string& json, OnAnswer done) {
-  return ask("patch", {.method = "PATCH", .path = path, .content = "apply-patch+yaml", .body = json}, std::move(done));
-}
-
 KubeClient::Id KubeClient::watch(const std::string& path, Duration lasts, OnBytes data, OnAnswer done) {
-  return ask("watch", {.path = path, .deadline = lasts + kWatchGrace}, std::move(done), std::move(data));
+  return ask({.name = "watch", .deadline = lasts + kWatchGrace}, path, {}, std::move(done), std::move(data));
 }
 
 void KubeClient::cancel(Id id) {
   if (const auto call = calls_.extract(id)) end(*call.mapped());
 }
 
-KubeClient::Id KubeClient::ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream) {
+KubeClient::Id KubeClient::ask(const Verb& verb, const std::string& path, const std::string& body, OnAnswer done,
+                               OnBytes stream) {
   const Id id{this, next_number_++};
   const auto call = std::make_shared<Call>(verb, std::move(done), std::move(stream));
   calls_.emplace(id, call);
   if (const auto token = bearer_token(access_.token_file, access_.token); !token)
     call->not_begun = to_string(token.error());
-  else if (!prepare(*call, request, *token) || curl_->multi_add_handle(multi_, call->easy) != CURLM_OK)
+  else if (!prepare(*call, path, body, *token) || curl_->multi_add_handle(multi_, call->easy) != CURLM_OK)
     call->not_begun = "libcurl does not take the request";
   if (!call->not_begun.empty() && !soon_.running()) soon_.start(Duration::zero(), [this] { deliver(); });
   return id;
 }
 
-bool KubeClient::prepare(Call& call, const Request& request, const std::string& token) {
+bool KubeClient::prepare(Call& call, const std::string& path, const std::string& body, const std::string& token) {
   call.easy = curl_->easy_init();
   if (call.easy == nullptr) return false;
   std::vector<std::string> headers;
-  if (request.content != nullptr) headers.push_back(fmt::format("Content-Type: application/{}", request.content));
+  if (!body.empty()) headers.push_back(fmt::format("Content-Type: application/{}", call.verb.content));
   if (!token.empty()) headers.push_back("Authorization: Bearer " + token);
   headers.emplace_back("Accept: application/json");
   for (const auto& header : headers) {
@@ -249,7 +196,7 @@ bool KubeClient::prepare(Call& call, const Request& request, const std::string& 
     return one * count;
   };
   static const std::string kAgent = std::string("tranche/") + kVersion;
-  bool good = set(CURLOPT_URL, (base_ + request.path).c_str()) && set(CURLOPT_CUSTOMREQUEST, request.method) &&
+  bool good = set(CURLOPT_URL, (base_ + path).c_str()) && set(CURLOPT_CUSTOMREQUEST, call.verb.method) &&
               set(CURLOPT_HTTPHEADER, call.headers) && set(CURLOPT_USERAGENT, kAgent.c_str()) &&
               set(CURLOPT_PROTOCOLS_STR, "http,https") && set(CURLOPT_FOLLOWLOCATION, 0L) &&
               set(CURLOPT_PROXY, access_.proxy.c_str()) && set(CURLOPT_NOSIGNAL, 1L) && set(CURLOPT_QUICK_EXIT, 1L) &&
@@ -257,13 +204,13 @@ bool KubeClient::prepare(Call& call, const Request& request, const std::string& 
               set(CURLOPT_ERRORBUFFER, call.error.data()) && set(CURLOPT_CONNECTTIMEOUT_MS, kConnectMs) &&
               set(CURLOPT_TCP_KEEPALIVE, 1L) && set(CURLOPT_TCP_KEEPIDLE, kIdleSeconds) &&
               set(CURLOPT_TCP_KEEPINTVL, kProbeSeconds) && set(CURLOPT_SOCKOPTFUNCTION, &on_new_socket);
-  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(request.deadline).count();
+  const auto deadline = std::chrono::ceil<std::chrono::milliseconds>(call.verb.deadline).count();
   good = good && set(CURLOPT_TIMEOUT_MS, static_cast<long>(deadline));
-  if (!request.body.empty()) {
-    good = good && set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.body.size())) &&
-           set(CURLOPT_COPYPOSTFIELDS, request.body.c_str());
+  if (!body.empty()) {
+    good = good && set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(body.size())) &&
+           set(CURLOPT_COPYPOSTFIELDS, body.c_str());
   }
-  if (request.compressed) good = good && set(CURLOPT_ACCEPT_ENCODING, "gzip");
+  if (call.verb.compressed) good = good && set(CURLOPT_ACCEPT_ENCODING, "gzip");
   if (distrust_) good = good && set(CURLOPT_FRESH_CONNECT, 1L);
   if (connect_to_ != nullptr) good = good && set(CURLOPT_CONNECT_TO, connect_to_);
   return good && (!access_.server.tls || prepare_tls(call.easy));
@@ -367,7 +314,7 @@ void KubeClient::deliver() {
     end(*call);
     if (!answer.why.empty())
       answer.status = 0;  // one that broke off is none, except for what a watch handed on already
-    ++counts_[{call->verb, answer.status == 0 ? "error" : std::to_string(answer.status)}];
+    ++counts_[{call->verb.name, answer.status == 0 ? "error" : std::to_string(answer.status)}];
     call->done(std::move(answer));
   }
 }

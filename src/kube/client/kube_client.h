@@ -53,25 +53,38 @@ class KubeClient {
   using OnAnswer = std::function<void(KubeAnswer)>;
   using OnBytes = std::function<void(std::string_view bytes)>;
 
-  // Loads libcurl, which takes 5 to 10 ms; any thread, such as a worker.
-  static Result<std::shared_ptr<const CurlLibrary>> load();
-  static Result<std::unique_ptr<KubeClient>> open(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl,
-                                                  const Access& access);
+  // Loads libcurl, which takes 5 to 10 ms the first time, for open(); any thread, such as a worker.
+  static Result<const CurlLibrary*> load();
+  static Result<std::unique_ptr<KubeClient>> open(os::Loop& loop, const Access& access);
   ~KubeClient();
   KubeClient(const KubeClient&) = delete;
   KubeClient& operator=(const KubeClient&) = delete;
 
   // Paths begin with "/api" and include their query.
-  Id get(const std::string& path, OnAnswer done);
-  Id list(const std::string& path, OnAnswer done);
-  Id create(const std::string& path, const std::string& json, OnAnswer done);
-  Id replace(const std::string& path, const std::string& json, OnAnswer done);  // replaces a whole object: PUT
-  Id remove(const std::string& path, OnAnswer done);
-  Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done);
+  Id get(const std::string& path, OnAnswer done) {
+    return ask({.name = "get", .compressed = true}, path, {}, std::move(done));
+  }
+  Id list(const std::string& path, OnAnswer done) {
+    return ask({.name = "list", .deadline = std::chrono::seconds(60), .compressed = true}, path, {}, std::move(done));
+  }
+  Id create(const std::string& path, const std::string& json, OnAnswer done) {
+    return ask({"create", "POST"}, path, json, std::move(done));
+  }
+  Id replace(const std::string& path, const std::string& json, OnAnswer done) {  // a whole object
+    return ask({"update", "PUT"}, path, json, std::move(done));
+  }
+  Id remove(const std::string& path, OnAnswer done) { return ask({"delete", "DELETE"}, path, {}, std::move(done)); }
+  Id patch(const std::string& path, const std::string& merge_patch, OnAnswer done) {
+    return ask({"patch", "PATCH", "merge-patch+json"}, path, merge_patch, std::move(done));
+  }
   // Merges lists of the object by their keys (conditions by type); patch() replaces them.
-  Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done);
+  Id strategic_patch(const std::string& path, const std::string& body, OnAnswer done) {
+    return ask({"patch", "PATCH", "strategic-merge-patch+json"}, path, body, std::move(done));
+  }
   // Server-side apply: sets what `json` has, and removes what the same field manager (in the query) applied before.
-  Id apply(const std::string& path, const std::string& json, OnAnswer done);
+  Id apply(const std::string& path, const std::string& json, OnAnswer done) {
+    return ask({"patch", "PATCH", "apply-patch+yaml"}, path, json, std::move(done));
+  }
   // Passes on bytes as they arrive, once the server returned 200. `done` receives the status; the body only with
   // another status.
   Id watch(const std::string& path, Duration lasts, OnBytes data, OnAnswer done);
@@ -81,11 +94,18 @@ class KubeClient {
   const KubeCounts& counts() const { return counts_; }
 
  private:
-  struct Request;
+  struct Verb {
+    const char* name;
+    const char* method = "GET";
+    const char* content = "json";  // type of a body
+    Duration deadline = std::chrono::seconds(15);
+    bool compressed = false;  // the response may be
+  };
   struct Call;
-  KubeClient(os::Loop& loop, std::shared_ptr<const CurlLibrary> curl, const Access& access);
-  Id ask(const char* verb, const Request& request, OnAnswer done, OnBytes stream = {});
-  bool prepare(Call& call, const Request& request, const std::string& token);
+  KubeClient(os::Loop& loop, const CurlLibrary* curl, const Access& access)
+      : loop_(loop), curl_(curl), access_(access) {}
+  Id ask(const Verb& verb, const std::string& path, const std::string& body, OnAnswer done, OnBytes stream = {});
+  bool prepare(Call& call, const std::string& path, const std::string& body, const std::string& token);
   bool prepare_tls(void* easy);
   int watch_socket(int fd, int what);
   void act(int fd, int what);
@@ -93,7 +113,7 @@ class KubeClient {
   void end(Call& call);
 
   os::Loop& loop_;
-  std::shared_ptr<const CurlLibrary> curl_;
+  const CurlLibrary* const curl_;
   const Access access_;
   std::string base_;  // "https://10.0.0.1:6443"
   curl_slist* connect_to_ = nullptr;

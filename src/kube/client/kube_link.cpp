@@ -5,20 +5,14 @@
 
 namespace tranche::kube {
 
-struct KubeLink::Prepared {
-  std::vector<Problem> problems;
-  Result<Access> access = fail(Kind::kNotFound, "");
-  Result<std::shared_ptr<const CurlLibrary>> curl = fail(Kind::kNotFound, "");
-};
-
 KubeLink::KubeLink(os::Loop& loop, os::Worker& worker, std::string kubeconfig, config::Environment environment)
     : loop_(loop) {
   worker.run([this, &loop, alive = alive_, kubeconfig = std::move(kubeconfig), environment = std::move(environment)] {
-    auto prepared = std::make_shared<Prepared>();
-    prepared->access = find_access(kubeconfig, environment, prepared->problems);
-    if (prepared->access) prepared->curl = KubeClient::load();
-    loop.post([this, alive, prepared] {
-      if (*alive) settle(std::move(*prepared));
+    std::vector<Problem> problems;
+    auto access = find_access(kubeconfig, environment, problems);
+    if (access) (void)KubeClient::load();  // open() has its error
+    loop.post([this, alive, problems = std::move(problems), access = std::move(access)] {
+      if (*alive) settle(problems, access);
     });
   });
 }
@@ -27,17 +21,15 @@ KubeLink::~KubeLink() {
   *alive_ = false;
 }
 
-void KubeLink::settle(Prepared prepared) {
+void KubeLink::settle(const std::vector<Problem>& problems, const Result<Access>& access) {
   settled_ = true;
-  for (const auto& problem : prepared.problems) log::warning("kube.problem", {{"text", to_string(problem)}});
-  if (!prepared.access) {
-    why_ = to_string(prepared.access.error());
-  } else if (!prepared.curl) {
-    why_ = to_string(prepared.curl.error());
-  } else if (auto client = KubeClient::open(loop_, *std::move(prepared.curl), *prepared.access)) {
+  for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
+  if (!access) {
+    why_ = to_string(access.error());
+  } else if (auto client = KubeClient::open(loop_, *access)) {
     client_ = *std::move(client);
-    server_ = prepared.access->server.url();
-    source_ = prepared.access->source;
+    server_ = access->server.url();
+    source_ = access->source;
   } else {
     why_ = to_string(client.error());
   }

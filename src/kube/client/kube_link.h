@@ -31,8 +31,7 @@ class KubeLink {
   const std::string& source() const { return source_; }       // where the access was found
 
  private:
-  struct Prepared;
-  void settle(Prepared prepared);
+  void settle(const std::vector<Problem>& problems, const Result<Access>& access);
 
   os::Loop& loop_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

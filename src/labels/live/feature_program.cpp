@@ -139,8 +139,7 @@ class FeatureProgram {
     std::vector<Problem> problems;
     TRY(const auto access, kube::find_access(options_.kubeconfig, options_.environment, problems));
     for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
-    TRY(auto curl, kube::KubeClient::load());
-    TRY(client_, kube::KubeClient::open(loop_, std::move(curl), access));
+    TRY(client_, kube::KubeClient::open(loop_, access));
     return {};
   }
 
