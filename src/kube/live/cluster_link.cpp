@@ -103,54 +103,6 @@ class PodWatch {
   ListWatch watch_;  // last: it calls the rest
 };
 
-// Sends the requests of EventQueue, one at a time, when they are due. Loop thread only.
-class EventSender {
- public:
-  // on_answer: after each request; it must not destroy this object.
-  EventSender(os::Loop& loop, EventSettings settings, std::function<void()> on_answer)
-      : loop_(loop), on_answer_(std::move(on_answer)), queue_(std::move(settings)) {}
-
-  void emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
-    queue_.emit(about, reason, message, loop_.now(), loop_.wall_now());
-    step();
-  }
-
-  // Everything waits for this call.
-  void use(KubeClient& client) {
-    client_ = &client;
-    step();
-  }
-
-  const EventReport& report() const { return queue_.report(); }
-
- private:
-  void step() {
-    if (client_ == nullptr) return;
-    timer_.stop();
-    if (const auto next = queue_.take(loop_.now())) {
-      const auto done = [this](const KubeAnswer& answer) {
-        const std::string why = succeeded(answer) ? "" : why_not(answer);
-        if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
-        queue_.done(answer.status, why, loop_.now());
-        step();
-        on_answer_();
-      };
-      request_ =
-          next->create ? client_->create(next->path, next->body, done) : client_->patch(next->path, next->body, done);
-      return;
-    }
-    if (const auto due = queue_.next(loop_.now()))
-      timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { step(); });
-  }
-
-  os::Loop& loop_;
-  std::function<void()> on_answer_;
-  KubeClient* client_ = nullptr;
-  EventQueue queue_;
-  PendingRequest request_;
-  os::Timer timer_{loop_};
-};
-
 // Keeps a condition of this Node up to date, and removes a startup taint once the node is serving. Sends no requests
 // while nothing changes: it writes if the condition differs from the last one written, at most once per second, and
 // retries failures with back-off. Loop thread only.
@@ -271,7 +223,7 @@ Cluster::Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::str
       on_turn_(std::move(on_turn)),
       // So that nodes of a cluster that start together do not send requests at the same time.
       seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())),
-      events_(std::make_unique<EventSender>(loop, EventSettings{.node = node_name_, .seed = seed_}, on_turn_)) {
+      events_({.node = node_name_, .seed = seed_}) {
   link_.when_settled([this] { start(); });
 }
 
@@ -291,7 +243,7 @@ void Cluster::start() {
     return on_turn_();
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
-  events_->use(*client);
+  send_events();
   for (const auto& [type, controller] : conditions_) controller->use(*client);
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
@@ -307,7 +259,29 @@ void Cluster::start() {
 }
 
 void Cluster::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
-  if (off_.empty()) events_->emit(about, reason, message);
+  if (!off_.empty()) return;
+  events_.emit(about, reason, message, loop_.now(), loop_.wall_now());
+  send_events();
+}
+
+// One at a time, when they are due.
+void Cluster::send_events() {
+  if (starting_ || !off_.empty()) return;
+  event_timer_.stop();
+  if (const auto next = events_.take(loop_.now())) {
+    auto* client = link_.client();
+    const auto done = [this](const KubeAnswer& answer) {
+      const std::string why = succeeded(answer) ? "" : why_not(answer);
+      if (!succeeded(answer)) log::warning("kube.event_not_written", {{"status", answer.status}, {"why", why}});
+      events_.done(answer.status, why, loop_.now());
+      send_events();
+      on_turn_();
+    };
+    event_request_ =
+        next->create ? client->create(next->path, next->body, done) : client->patch(next->path, next->body, done);
+  } else if (const auto due = events_.next(loop_.now())) {
+    event_timer_.start(std::max(*due - loop_.now(), Duration::zero()), [this] { send_events(); });
+  }
 }
 
 void Cluster::emit_on_node(const Reason& reason, const std::string& message) {
@@ -341,7 +315,7 @@ ClusterReport Cluster::report() const {
   report.server = link_.server();
   report.reason = off_;
   if (starting_) report.state = "starting";
-  if (off_.empty()) report.events = events_->report();
+  if (off_.empty()) report.events = events_.report();
   if (const auto ready = conditions_.find(kReadyCondition); ready != conditions_.end())
     report.condition = ready->second->report();
   if (const auto* client = link_.client()) report.requests = client->counts();

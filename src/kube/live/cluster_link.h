@@ -21,7 +21,6 @@
 namespace tranche::kube {
 
 class PodWatch;
-class EventSender;
 class ConditionController;
 
 struct ConditionReport {
@@ -70,6 +69,7 @@ class Cluster {
 
  private:
   void start();
+  void send_events();
 
   os::Loop& loop_;
   KubeLink& link_;
@@ -81,7 +81,9 @@ class Cluster {
   bool starting_ = true;
   std::string off_;  // the reason
   std::string logged_;
-  std::unique_ptr<EventSender> events_;
+  EventQueue events_;
+  PendingRequest event_request_;
+  os::Timer event_timer_{loop_};
   std::map<std::string, std::unique_ptr<ConditionController>, std::less<>> conditions_;  // by type
   std::unique_ptr<PodWatch> watch_;
 };
