@@ -8,7 +8,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "doctor/verify/live/looks.h"
+#include "doctor/verify/live/trials.h"
 #include "doctor/verify/probe_pods.h"
 #include "kube/api_status.h"
 #include "kube/client/ask_once.h"

@@ -1,22 +1,172 @@
-#include "doctor/verify/live/looks.h"
+// Probes in grants, here: in place of a container with a slot that no pod holds, and in the container that has one.
+#include "doctor/verify/live/trials.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/text.h"
+#include "doctor/verify/check_groups.h"
+#include "doctor/verify/deep.h"
+#include "gpu/inventory/platform.h"
+#include "grants/allocate/grant.h"
+#include "kubelet/pod_resources.h"
 #include "mps/control/control_client.h"
+#include "os/loop/loop.h"
+#include "os/process/process.h"
 #include "os/socket/status_socket.h"
 #include "plan/client_limits.h"
+#include "probe/container.h"
 
 namespace tranche::doctor {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr std::size_t kLongestOutput = 64 << 10;
+constexpr int kBySignal = 128;
+// A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
+constexpr Duration kLongestProbe = std::chrono::seconds(300);
+constexpr Duration kLongestWait = std::chrono::seconds(60);  // a CUDA start, or the keeper's 5 s, on a busy node
+constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
+
+enum class ProbePlace {
+  kOwnNamespace,  // a mount namespace with the grant's endpoint, by which the guard attributes the process
+  kHere,          // the namespaces of this process: the probe uses the endpoint, and the guard cannot attribute it
+  kContainer,     // this process runs in the container that has the grant
+};
+
+// A grant as its container has it.
+struct GrantHere {
+  std::string endpoint;                    // as this process sees it
+  std::map<std::string, std::string> env;  // from the node agent
+};
+
+// `tranche probe` as child processes, each in place of a container with a grant. Several may run at once.
+class Probes {
+ public:
+  Probes(os::Loop& loop, std::map<std::string, std::string> environment, ProbePlace place)
+      : loop_(loop), environment_(std::move(environment)), place_(place) {}
+
+  struct Running {
+    os::Timer timer;
+    bool ended = false;
+    bool computes = false;
+    ProbeRun run = {};
+    std::unique_ptr<os::Process> process = {};
+  };
+  using Started = std::unique_ptr<Running>;
+  // `words` follow "probe --json"; `more` replaces variables of the grant.
+  Started start(const GrantHere& grant, const std::vector<std::string>& words,
+                const std::map<std::string, std::string>& more = {}) {
+    Started probe(new Running{.timer = os::Timer(loop_)});
+    os::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
+                        .env = environment_,
+                        .kill_on_drop = true,
+                        .die_with_parent = true};
+    command.argv.insert(command.argv.end(), words.begin(), words.end());
+    for (const auto& [name, value] : grant.env) command.env[name] = value;
+    for (const auto& [name, value] : more) command.env[name] = value;
+    if (place_ == ProbePlace::kOwnNamespace) {
+      command.argv.insert(command.argv.end(), {"--endpoint", grant.endpoint});
+    } else {
+      command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
+    }
+    Running* self = probe.get();
+    auto process = os::Process::start(
+        loop_, command,
+        [this, self](const std::string& line) {
+          if (line == "computing") {
+            self->computes = true;
+            loop_.stop();
+          }
+          if (self->run.output.size() < kLongestOutput) self->run.output += line + '\n';
+        },
+        [this, self](os::ExitNote note) {
+          self->ended = true;
+          self->run.status = note.signalled ? kBySignal + note.code : note.code;
+          loop_.stop();
+        });
+    if (!process) {
+      probe->ended = true;
+      probe->run.not_started = to_string(process.error());
+      return probe;
+    }
+    probe->process = *std::move(process);
+    probe->timer.start(kLongestProbe, [self] {
+      self->run.timed_out = true;
+      // Killed with work in flight it would take its neighbours along.
+      (void)self->process->signal(SIGSTOP);
+      self->timer.start(kQueueRunsOut, [self] { (void)self->process->signal(SIGKILL); });
+    });
+    return probe;
+  }
+
+  // The loop stops at the end of any probe.
+  ProbeRun wait(const Started& probe) {
+    while (!probe->ended) loop_.run();
+    return probe->run;
+  }
+
+  // At SIGTERM the probe ends its context first.
+  ProbeRun end(const Started& probe, int signal = SIGTERM) {
+    if (probe->process) (void)probe->process->signal(signal);
+    return wait(probe);
+  }
+
+  static bool has_ended(const Started& probe) { return probe->ended; }
+  // With --stages: launches are in flight.
+  static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
+  // Runs the loop until so() is true; false: not within a minute.
+  bool until(const std::function<bool()>& so) {
+    bool late = false;
+    os::Timer timer(loop_);
+    timer.start(kLongestWait, [&] {
+      late = true;
+      loop_.stop();
+    });
+    while (!so() && !late) loop_.run();
+    return so();
+  }
+
+  ProbeRun run(const GrantHere& grant, const std::vector<std::string>& words,
+               const std::map<std::string, std::string>& more = {}) {
+    return wait(start(grant, words, more));
+  }
+
+  void move_to(ProbePlace place) { place_ = place; }
+  ProbePlace place() const { return place_; }
+
+  os::Loop& loop() { return loop_; }
+  const std::map<std::string, std::string>& environment() const { return environment_; }
+
+ private:
+  os::Loop& loop_;
+  std::map<std::string, std::string> environment_;
+  ProbePlace place_;
+};
+
+// The trials of one grant and their judgement, the same in every place.
+struct Trial {
+  DeepGrant expected;
+  GrantHere grant;
+  std::optional<GrantHere> neighbour;   // a different slot of the same GPU
+  bool observed = false;                // the guard only reports
+  std::string deaths_not_covered = {};  // why a client's death can hurt others, as the node agent reports
+};
 
 constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
 constexpr std::uint32_t kOtherUser = 65534;  // nobody
@@ -165,8 +315,6 @@ void try_deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial, 
   judge_deaths(trial.expected, tries, checks);
 }
 
-}  // namespace
-
 void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Trial& trial,
                Findings& checks) {
   const auto& expected = trial.expected;
@@ -204,6 +352,181 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
                 "try again when two are free");
   }
   if (!inside) try_deaths(probes, places, trial, has_tensor_cores(computed), checks);
+}
+
+// "12", or "GPU-a=12,GPU-b=14".
+Result<std::uint64_t> sms_of(const std::string& text, const std::string& gpu) {
+  if (text.empty()) return 0;
+  for (const auto part : split(text, ',')) {
+    const auto equals = part.find('=');
+    const auto number = parse_unsigned(equals == std::string_view::npos ? part : part.substr(equals + 1));
+    if (!number) return fail(Kind::kInvalid, "--sms: not \"12\" nor \"GPU-a=12,GPU-b=14\"", text);
+    if (equals == std::string_view::npos || part.substr(0, equals) == gpu) return *number;
+  }
+  return 0;
+}
+
+// By a probe that is asked for nothing.
+Result<std::string> gpu_seen(Probes& probes, const GrantHere& grant) {
+  const auto run = probes.run(grant, {"--seconds", "0"});
+  if (auto uuid = text_at(map_at(report_of(run), "device"), "uuid"); !uuid.empty()) return uuid;
+  return fail(Kind::kUnavailable,
+              "CUDA does not start here: " + std::string(run.output.empty() ? run.not_started : trimmed(run.output)),
+              "tranche probe");
+}
+
+Result<std::vector<DeepGrant>> grants_here(const VerifyOptions& options, Probes& probes, const GrantHere& grant) {
+  std::vector<DeepGrant> grants;
+  TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
+  const std::string limit = config::variable(options.environment, plan::kPinnedLimitVariable);
+  if (limit.empty()) {
+    grants.push_back({.gpu = gpu});
+  } else {
+    TRY(const auto limits, plan::parse_pinned_limit(limit));
+    for (const auto& [device, memory] : limits) grants.push_back({.gpu = device, .memory_mib = memory.in_mib()});
+  }
+  for (auto& one : grants) {
+    TRY(one.sms, sms_of(options.sms, one.gpu));
+  }
+  return grants;
+}
+
+constexpr Duration kAgentAnswer = std::chrono::seconds(10);
+
+struct DeviceAsk {
+  Trial trial;
+  std::string resource;
+  std::string endpoint;            // of the plugin's socket
+  std::vector<std::string> slots;  // that no container holds, the last ones first
+};
+
+// By kubelet's word, now.
+Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
+  TRY(const auto holdings, kubelet::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
+  std::set<std::string> held;
+  for (const auto& holding : holdings) held.insert(holding.slots.begin(), holding.slots.end());
+  return held;
+}
+
+class DeepRun {
+ public:
+  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, Findings& checks)
+      : options_(options), places_(places), probes_(probes), checks_(checks) {}
+
+  Status run() {
+    TRY(const auto answer, os::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
+    const Json node = json_of(answer);
+    if (!node.is_object())
+      return fail(Kind::kInvalid, "the node agent's status is not a JSON document", options_.run_dir);
+    TRY(const auto held, held_slots(options_));
+    for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
+    if (!map_at(node, "dra").empty())
+      checks_.skip("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
+                   "run `tranche verify --inside` in a pod with a claim");
+    return {};
+  }
+
+ private:
+  static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
+    DeviceAsk ask;
+    ask.trial.expected = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
+    ask.resource = text_at(device, "resource");
+    for (const Json& resource : list_at(node, "resources"))
+      if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
+    ask.trial.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
+    for (const Json& row : list_at(node, "inForce"))
+      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
+        ask.trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
+    for (const Json& slot : list_at(device, "slots")) {
+      const std::string id = text_at(slot, "id");
+      if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
+    }
+    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
+    std::ranges::reverse(ask.slots);
+    return ask;
+  }
+
+  void try_device(DeviceAsk ask, const Json& device) {
+    const std::string& gpu = ask.trial.expected.gpu;
+    if (text_at(device, "sharing") != "mps")
+      return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
+    if (ask.slots.empty()) return skip_without_slot(gpu, checks_);
+    auto grant = take(ask, ask.slots.front());
+    if (!grant)
+      return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
+    ask.trial.grant = *std::move(grant);
+    if (ask.slots.size() > 1)
+      if (auto other = take(ask, ask.slots[1])) ask.trial.neighbour = *std::move(other);
+    Findings trials;
+    try_grant(probes_, options_, places_, ask.trial, trials);
+    const auto held = held_slots(options_);
+    const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
+      return n++ < 2 && held->contains(slot);
+    });
+    for (const auto& check : trials)
+      if (taken && check.verdict == Verdict::kFail)
+        checks_.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
+                     "kubectl cordon the node and try again");
+      else
+        checks_.add(check);
+  }
+
+  Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
+    const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
+    TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
+    GrantHere grant;
+    grant.env = asked.envs;
+    const auto mount = asked.mounts.find(grants::kEndpointInContainer);
+    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
+    grant.endpoint = mount->second;
+    if (grant.endpoint.starts_with(places_.mps_root + "/"))
+      grant.endpoint = places_.mps_root_here + grant.endpoint.substr(places_.mps_root.size());
+    if (ask.trial.expected.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.trial.expected.gpu;
+    return grant;
+  }
+
+  const VerifyOptions& options_;
+  const VerifyPlaces& places_;
+  Probes& probes_;
+  Findings& checks_;
+};
+
+}  // namespace
+
+Status try_inside(const VerifyOptions& options, Findings& checks) {
+  GrantHere grant{.endpoint = config::variable(options.environment, "CUDA_MPS_PIPE_DIRECTORY"), .env = {}};
+  if (grant.endpoint.empty())
+    return fail(Kind::kNotFound,
+                "this container has no share of MPS (no CUDA_MPS_PIPE_DIRECTORY): ask for a resource that is shared by "
+                "MPS or for a claim of a share, or run `tranche probe` for what the whole GPU is",
+                "the environment");
+  TRY(const auto loop, os::Loop::open());
+  Probes probes(*loop, {options.environment.begin(), options.environment.end()}, ProbePlace::kContainer);
+  TRY(const auto grants, grants_here(options, probes, grant));
+  std::vector<std::string> gpus;
+  for (const auto& expected : grants) gpus.push_back(expected.gpu);
+  check_environment({options.environment.begin(), options.environment.end()}, gpus, checks);
+  for (const auto& expected : grants) {
+    GrantHere here = grant;
+    if (expected.gpu.starts_with("GPU-")) here.env["CUDA_VISIBLE_DEVICES"] = expected.gpu;
+    try_grant(probes, options, {}, {expected, here, {}, options.observed}, checks);
+  }
+  return {};
+}
+
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Findings& checks) {
+  auto environment = mps::handed_on({options.environment.begin(), options.environment.end()});
+  if (!environment.contains("LD_LIBRARY_PATH") && places.driver_root != "/" && !places.driver_root.empty()) {
+    environment["LD_LIBRARY_PATH"] =
+        join(gpu::kLibraryFolders, ":", [&](const char* folder) { return places.driver_root + folder; });
+  }
+  TRY(const auto loop, os::Loop::open());
+  Probes probes(*loop, std::move(environment), ProbePlace::kOwnNamespace);
+  // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
+  const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
+  const Status done = DeepRun(options, places, probes, checks).run();
+  if (made) ::rmdir(probe::kRunDirectory);
+  return done;
 }
 
 }  // namespace tranche::doctor

@@ -1,16 +1,68 @@
+// The node from outside (what the API server has, and what the agent's status page says through it), and from within
+// (the status sockets of both programs, and the driver).
 #include "doctor/verify/live/verify_program.h"
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
 
+#include "base/json_read.h"
+#include "base/json_text.h"
 #include "config/live/config_source.h"
+#include "config/live/driver_settings.h"
 #include "doctor/finding.h"
-#include "doctor/verify/live/looks.h"
+#include "doctor/verify/check_groups.h"
+#include "doctor/verify/live/trials.h"
+#include "dra/claim_spec.h"
+#include "gpu/driver/driver.h"
+#include "kube/api_status.h"
+#include "kube/client/ask_once.h"
+#include "kube/node_condition.h"
+#include "kube/object.h"
+#include "kube/url.h"
 #include "os/files/files.h"
+#include "os/socket/status_socket.h"
 
 namespace tranche::doctor {
 namespace {
+
+using Json = nlohmann::json;
+
+Result<Json> node_object(const kube::Access& access, const std::string& name) {
+  TRY(const auto answer, kube::get_once(access, kube::node_path(kube::percent_encoded(name))));
+  if (answer.status == kube::http::kNotFound)
+    return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
+                access.server.url());
+  if (answer.status != kube::http::kOk)
+    return fail(
+        Kind::kDenied,
+        fmt::format("the API server does not show the node {}: {} ({})", name, kube::why_not(answer), answer.status),
+        access.server.url());
+  Json node = json_of(answer.body);
+  if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is not a Node", access.server.url());
+  return node;
+}
+
+constexpr Duration kStatusAnswer = std::chrono::seconds(5);
+constexpr std::size_t kLargestSpec = 1 << 20;
+
+Json document(const std::string& socket) {
+  const auto answer = os::ask(socket, "status", kStatusAnswer);
+  Json json = answer ? json_of(*answer) : Json();
+  return json.is_object() ? json : Json();
+}
+
+// By file name; those that cannot be read are not there.
+std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
+  std::map<std::string, std::string> files;
+  for (const auto& name : os::names_in(cdi_root)) {
+    if (!dra::is_claim_spec_file(name)) continue;
+    if (auto text = os::read_file(cdi_root + "/" + name, kLargestSpec)) files[name] = *std::move(text);
+  }
+  return files;
+}
 
 constexpr int kUsage = 2;
 
@@ -31,6 +83,66 @@ Status write_file(const std::string& path, const std::string& content) {
 int complain(const std::string& what) {
   fmt::print(stderr, "tranche verify: {}\n", what);
   return kUsage;
+}
+
+// An Error: there is nothing to check, for example no API server.
+Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& checks) {
+  TRY(const auto access, kube::PersonsAccess(options.kubeconfig, options.environment).get());
+  TRY(const Json node, node_object(access, options.node));
+  check_node(node, checks);
+  observe::AgentsAsked asked = options.agents;
+  asked.node = options.node;
+  std::map<std::string, Json> pods;
+  const auto agents = observe::agent_statuses(access, asked, [&](const Json& pod, const std::string& doubt) {
+    check_pod(pod, doubt, checks);
+    pods[kube::name_of(pod)] = pod;
+  });
+  const bool none = !agents && agents.error().kind == Kind::kNotFound;
+  ClusterLook look{access, {}, {}};
+  if (none) {
+    checks.fail("agent.pods", asked.pod_namespace, agents.error().what,
+                "see that the node matches the DaemonSet's nodeSelector and tolerations");
+  } else if (agents && !agents->front().document.empty()) {
+    look.agent = std::make_shared<const Json>(pods[agents->front().pod]);
+    look.status = std::make_shared<const Json>(json_of(agents->front().document));
+    check_node_against_agent(node, *look.status, checks);
+    check_agent(*look.status, Json(), checks);
+  } else if (agents && agents->front().disputed) {
+    checks.fail("agent.ready", "", agents->front().problem,
+                "kubectl get pods -o wide: a node has one agent, with --node-name");
+  } else if (agents) {
+    checks.skip(
+        "agent.ready", "", "the agent's status page cannot be seen through the API server: " + agents->front().problem,
+        "start tranche node with --listen :9400 and have the right to get pods/proxy, or run `tranche verify --local` "
+        "on the node");
+  }
+  if (!agents && !none)
+    return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, observe::kRightsToAskAgents),
+                access.server.url());
+  return look;
+}
+
+void look_here(const VerifyOptions& options, const config::Config& config, const VerifyPlaces& places,
+               Findings& checks) {
+  const std::string socket = options.run_dir + "/node.sock";
+  const Json node = document(socket);
+  const Json mps = document(places.mps_root_here + "/mps.sock");
+  if (!node.is_object()) {
+    checks.fail("agent.ready", "", "the node agent does not answer on " + socket,
+                "start `tranche node`, or name its directory with --run-dir");
+  } else {
+    check_agent(node, mps, checks);
+  }
+  check_claim_specs(node, claim_specs(options.cdi_root), checks);
+
+  const auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, places.driver_root));
+  const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
+  if (!hardware) {
+    checks.skip("hardware.gpu", "", "the driver cannot be asked from here: " + to_string(hardware.error()),
+                "name where the driver's files are with --driver-root-ctr-path");
+  } else if (node.is_object()) {
+    check_hardware(*hardware, node, checks);
+  }
 }
 
 }  // namespace
