@@ -23,13 +23,6 @@ Mask mask_of(const Placement& placement) {
                                                        : ((Mask{1} << placement.size) - 1) << placement.start;
 }
 
-// A GPU instance that is wanted, with the compute instances in it.
-struct Unit {
-  const Profile* profile = nullptr;
-  Counts compute{};
-  auto key() const { return std::tie(profile, compute); }
-};
-
 // The changes that give a present GPU instance these compute instances.
 struct Inside {
   std::uint32_t held_destroyed = 0;
@@ -89,54 +82,31 @@ Inside inside(const Profile& profile, const Counts& wanted, const GpuInstance& p
   return best.value_or(Inside{});
 }
 
-// Every way to spread the wanted compute instances of one profile over GPU instances of it.
-class Spreading {
- public:
-  Spreading(const Profile& profile, const Counts& wanted, std::uint32_t most) : profile_(profile), most_(most) {
-    Counts bin{};
-    bins(profile.slices, profile.slices, wanted, bin);
-    Counts rest = wanted;
-    spread(0, rest);
+// Those of the wanted compute instances that one GPU instance can have, in every combination.
+void add_bins(std::uint32_t of, std::uint32_t slices, std::uint32_t room, const Counts& wanted, Counts& bin,
+              std::vector<Counts>& bins) {
+  if (slices == 0) {
+    if (bin != Counts{} && fits(of, bin)) bins.push_back(bin);
+    return;
   }
-  const std::vector<std::vector<Unit>>& ways() const { return ways_; }
-
- private:
-  void bins(std::uint32_t slices, std::uint32_t room, const Counts& wanted, Counts& bin) {
-    if (slices == 0) {
-      if (bin != Counts{} && fits(profile_.slices, bin)) bins_.push_back(bin);
-      return;
-    }
-    for (std::uint32_t count = std::min<std::uint32_t>(wanted[slices], room / slices) + 1; count-- > 0;) {
-      bin[slices] = static_cast<std::uint8_t>(count);
-      bins(slices - 1, room - count * slices, wanted, bin);
-    }
-    bin[slices] = 0;
+  for (std::uint32_t count = std::min<std::uint32_t>(wanted[slices], room / slices) + 1; count-- > 0;) {
+    bin[slices] = static_cast<std::uint8_t>(count);
+    add_bins(of, slices - 1, room - count * slices, wanted, bin, bins);
   }
+}
 
-  void spread(std::size_t from, Counts& rest) {
-    if (rest == Counts{}) {
-      ways_.push_back(units_);
-      return;
-    }
-    if (units_.size() >= most_) return;
-    for (std::size_t i = from; i < bins_.size(); ++i) {
-      const Counts& bin = bins_[i];
-      bool within = true;
-      for (std::size_t s = 0; s < bin.size(); ++s) within &= bin[s] <= rest[s];
-      if (!within) continue;
-      for (std::size_t s = 0; s < bin.size(); ++s) rest[s] = static_cast<std::uint8_t>(rest[s] - bin[s]);
-      units_.push_back({&profile_, bin});
-      spread(i, rest);
-      units_.pop_back();
-      for (std::size_t s = 0; s < bin.size(); ++s) rest[s] = static_cast<std::uint8_t>(rest[s] + bin[s]);
-    }
-  }
+// The wanted compute instances of one profile.
+struct Wanted {
+  const Profile* profile = nullptr;
+  Counts compute{};
+  std::vector<Counts> bins{};  // that a GPU instance can have of them
+};
 
-  const Profile& profile_;
-  std::uint32_t most_;
-  std::vector<Counts> bins_;
-  std::vector<Unit> units_;
-  std::vector<std::vector<Unit>> ways_;
+// A GPU instance, with the compute instances in it.
+struct Unit {
+  const Profile* profile = nullptr;
+  Counts compute{};
+  Placement at;
 };
 
 // Whether instances of these profiles may exist together, wherever they lie.
@@ -165,29 +135,24 @@ std::string why_not_together(const std::vector<Profile>& profiles, const std::ve
   return {};
 }
 
-// Depth-first over every legal placement of the units.
+// Depth-first over every legal way to place GPU instances, and to spread the wanted compute instances over them.
 class Search {
  public:
   // `beside`: held instances stay in any case, also such as are in no unit.
-  Search(const std::vector<Profile>& profiles, const std::vector<GpuInstance>& present, bool beside)
-      : profiles_(profiles), present_(present), beside_(beside) {
+  Search(const std::vector<Profile>& profiles, std::vector<Wanted> wanted, const std::vector<GpuInstance>& present,
+         bool beside)
+      : profiles_(profiles), wanted_(std::move(wanted)), present_(present), beside_(beside) {
     for (const auto& instance : present) held_ += instance.busy() ? 1 : 0;
     for (const Profile& profile : profiles)
       if (profile.name.ends_with("gb") && !profile.placements.empty()) by_size_.push_back(&profile);
-    std::ranges::sort(by_size_, [](const Profile* a, const Profile* b) {
-      return std::tuple(b->placements.front().size, b->slices) < std::tuple(a->placements.front().size, a->slices);
+    const auto larger = [](const Profile* profile) {
+      return std::pair(~profile->placements.front().size, ~profile->slices);
+    };
+    std::ranges::sort(by_size_, {}, larger);
+    std::ranges::sort(wanted_, {}, [](const Wanted& one) {
+      return std::pair(~one.profile->placements.front().size, one.profile->id);
     });
-  }
-
-  void run(std::vector<Unit> units) {
-    std::ranges::sort(units, [](const Unit& a, const Unit& b) {
-      return std::tuple(b.profile->placements.front().size, a.profile->id, b.compute) <
-             std::tuple(a.profile->placements.front().size, b.profile->id, a.compute);
-    });
-    units_ = std::move(units);
-    at_.assign(units_.size(), {});
-    insides_.assign(units_.size(), {});
-    place(0, 0);
+    place(0, {}, 0, 0);
   }
 
   std::optional<ChosenLayout> take() {
@@ -196,15 +161,28 @@ class Search {
   }
 
  private:
-  void place(std::size_t unit, Mask used) {
-    if (unit == units_.size()) return finish(used);
-    const bool same = unit > 0 && units_[unit].key() == units_[unit - 1].key();
-    for (const Placement& at : units_[unit].profile->placements) {
-      if ((used & mask_of(at)) != 0 || (same && at.start < at_[unit - 1].start)) continue;
-      if (beside_ && takes_from_held(*units_[unit].profile, at)) continue;
-      at_[unit] = at;
-      place(unit + 1, used | mask_of(at));
+  // rest: of wanted_[of - 1]. from: the first placement that its next GPU instance may have.
+  void place(std::size_t of, const Counts& rest, std::size_t from, Mask used) {
+    if (rest == Counts{}) return of == wanted_.size() ? finish(used) : place(of + 1, wanted_[of].compute, 0, used);
+    const auto& [profile, all, bins] = wanted_[of - 1];
+    together_.push_back(profile);
+    const bool may_be = why_not_together(profiles_, together_).empty();
+    for (const Counts& bin : bins) {
+      Counts left = rest;
+      bool within = may_be;
+      for (std::size_t s = 0; s < bin.size(); ++s) {
+        within &= bin[s] <= rest[s];
+        left[s] = static_cast<std::uint8_t>(rest[s] - bin[s]);
+      }
+      for (std::size_t i = from; within && i < profile->placements.size(); ++i) {
+        const Placement& at = profile->placements[i];
+        if ((used & mask_of(at)) != 0 || (beside_ && takes_from_held(*profile, at))) continue;
+        units_.push_back({profile, bin, at});
+        place(of, left, i + 1, used | mask_of(at));
+        units_.pop_back();
+      }
     }
+    together_.pop_back();
   }
 
   bool takes_from_held(const Profile& profile, const Placement& at) const {
@@ -215,39 +193,34 @@ class Search {
 
   // Whether the units may exist together with the held instances that are not among them.
   bool has_room_for_held() const {
-    std::vector<const Profile*> together;
-    for (const Unit& unit : units_) together.push_back(unit.profile);
+    auto together = together_;
     for (const auto& instance : present_) {
-      bool unit = false;
-      for (std::size_t i = 0; i < units_.size(); ++i) unit |= present_at(units_[i], at_[i]) == &instance;
+      const bool unit =
+          std::ranges::any_of(units_, [&](const Unit& one) { return instance.is_at(one.profile->id, one.at); });
       const Profile* profile = find_profile(profiles_, instance.profile_id);
       if (instance.busy() && !unit && profile != nullptr) together.push_back(profile);
     }
     return why_not_together(profiles_, together).empty();
   }
 
-  const GpuInstance* present_at(const Unit& unit, const Placement& at) const {
+  const GpuInstance* present_at(const Unit& unit) const {
     for (const auto& instance : present_)
-      if (instance.is_at(unit.profile->id, at)) return &instance;
+      if (instance.is_at(unit.profile->id, unit.at)) return &instance;
     return nullptr;
   }
 
-  const Inside& inside_of(std::size_t unit, const GpuInstance& instance) {
-    for (auto& [id, known] : insides_[unit])
-      if (id == instance.id) return known;
-    insides_[unit].emplace_back(instance.id, inside(*units_[unit].profile, units_[unit].compute, instance));
-    return insides_[unit].back().second;
-  }
-
   void finish(Mask used) {
-    Cost cost;
+    ChosenLayout found{{true, {}}, {}};
+    Cost& cost = found.cost;
     std::uint32_t kept = 0, held_kept = 0;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      const GpuInstance* instance = present_at(units_[i], at_[i]);
+    for (const Unit& unit : units_) {
+      const GpuInstance* instance = present_at(unit);
+      const Inside in = inside(*unit.profile, unit.compute, instance == nullptr ? GpuInstance{} : *instance);
+      found.layout.parts.push_back({unit.profile->id, unit.profile->name, unit.at, in.placements});
+      std::ranges::sort(found.layout.parts.back().compute);
       if (instance == nullptr) continue;
       ++kept;
       held_kept += instance->busy() ? 1 : 0;
-      const Inside& in = inside_of(i, *instance);
       cost.held_destroyed += in.held_destroyed;
       cost.compute_destroyed += in.destroyed;
       cost.compute_created += in.created;
@@ -257,10 +230,10 @@ class Search {
     cost.instances_destroyed = static_cast<std::uint32_t>(present_.size()) - kept;
     cost.instances_created = static_cast<std::uint32_t>(units_.size()) - kept;
     if (best_ && cost > best_->cost) return;
-    const auto rank = rank_of(used);
+    auto rank = rank_of(used);
     if (best_ && cost == best_->cost && !(rank > best_rank_)) return;
-    best_rank_ = rank;
-    best_ = ChosenLayout{{true, parts()}, cost};
+    best_rank_ = std::move(rank);
+    best_ = std::move(found);
   }
 
   // How much room is left, of the largest kind first. Earlier placements are tried first, so that ties go to them.
@@ -272,26 +245,14 @@ class Search {
     return rank;
   }
 
-  std::vector<Part> parts() {
-    std::vector<Part> parts;
-    for (std::size_t i = 0; i < units_.size(); ++i) {
-      const GpuInstance* instance = present_at(units_[i], at_[i]);
-      const Inside in =
-          instance != nullptr ? inside_of(i, *instance) : inside(*units_[i].profile, units_[i].compute, GpuInstance{});
-      parts.push_back({units_[i].profile->id, units_[i].profile->name, at_[i], in.placements});
-      std::ranges::sort(parts.back().compute);
-    }
-    return parts;
-  }
-
   const std::vector<Profile>& profiles_;
+  std::vector<Wanted> wanted_;
   const std::vector<GpuInstance>& present_;
   bool beside_;
   std::uint32_t held_ = 0;
   std::vector<const Profile*> by_size_;
   std::vector<Unit> units_;
-  std::vector<Placement> at_;
-  std::vector<std::vector<std::pair<std::uint32_t, Inside>>> insides_;
+  std::vector<const Profile*> together_;  // of the units
   std::optional<ChosenLayout> best_;
   std::vector<std::uint32_t> best_rank_;
 };
@@ -329,7 +290,7 @@ std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& 
   if (profiles.empty())
     return std::unexpected(NoLayout{"the MIG profiles of this GPU are not known",
                                     "a driver older than 550 lists them only while MIG is on"});
-  std::vector<std::pair<const Profile*, Counts>> by_profile;
+  std::vector<Wanted> by_profile;
   std::uint32_t total = 0;
   for (const auto& [name, count] : wanted) {
     const Profile* profile = resolve_profile(profiles, name);
@@ -339,47 +300,29 @@ std::expected<ChosenLayout, NoLayout> choose_layout(const std::vector<Profile>& 
       return std::unexpected(NoLayout{"the driver does not list the placements of " + profile->name, "run it as root"});
     total += count;
     const std::uint32_t most = profile->at_most * profile->slices;
-    auto found = std::ranges::find(by_profile, profile, &std::pair<const Profile*, Counts>::first);
-    if (found == by_profile.end()) found = by_profile.insert(by_profile.end(), {profile, Counts{}});
+    auto found = std::ranges::find(by_profile, profile, &Wanted::profile);
+    if (found == by_profile.end()) found = by_profile.insert(by_profile.end(), {profile});
     std::uint32_t slices = count * name.compute_slices;
-    for (std::uint32_t s = 1; s < found->second.size(); ++s) slices += found->second[s] * s;
+    for (std::uint32_t s = 1; s < found->compute.size(); ++s) slices += found->compute[s] * s;
     if (total > kMostInstances || slices > most || name.compute_slices > kMostSlices)
       return std::unexpected(NoLayout{fmt::format("{} is more than the GPU has room for", to_string(wanted)),
                                       fmt::format("at most {} of {} fit", profile->at_most, profile->name)});
-    found->second[name.compute_slices] = static_cast<std::uint8_t>(found->second[name.compute_slices] + count);
+    found->compute[name.compute_slices] = static_cast<std::uint8_t>(found->compute[name.compute_slices] + count);
   }
-  std::vector<std::vector<std::vector<Unit>>> ways;
-  for (const auto& [profile, counts] : by_profile) {
-    ways.push_back(Spreading(*profile, counts, profile->at_most).ways());
-    if (ways.back().empty())
-      return std::unexpected(
-          NoLayout{fmt::format("the compute instances of {} do not fit into {} of it", profile->name, profile->at_most),
-                   "ask for fewer or smaller ones"});
+  std::vector<const Profile*> fewest;  // GPU instances that have room for the set, if there is a way to spread it
+  for (auto& [profile, compute, bins] : by_profile) {
+    Counts bin{};
+    add_bins(profile->slices, profile->slices, profile->slices, compute, bin, bins);
+    std::uint32_t slices = profile->slices - 1;
+    for (std::uint32_t s = 1; s < compute.size(); ++s) slices += compute[s] * s;
+    fewest.insert(fewest.end(), slices / profile->slices, profile);
   }
-  Search search(profiles, present, beside_held);
-  std::string why;
-  std::vector<Unit> units;
-  const std::function<void(std::size_t)> combine = [&](std::size_t i) {
-    if (i < ways.size()) {
-      for (const auto& way : ways[i]) {
-        units.insert(units.end(), way.begin(), way.end());
-        combine(i + 1);
-        units.resize(units.size() - way.size());
-      }
-      return;
-    }
-    std::vector<const Profile*> together;
-    for (const Unit& unit : units) together.push_back(unit.profile);
-    if (auto not_together = why_not_together(profiles, together); !not_together.empty()) {
-      why = std::move(not_together);
-    } else {
-      search.run(units);
-    }
-  };
-  combine(0);
-  if (auto layout = search.take()) return *std::move(layout);
-  return std::unexpected(NoLayout{fmt::format("{} have no layout: {}", to_string(wanted),
-                                              why.empty() ? "their placements overlap in every arrangement" : why),
+  std::string why = why_not_together(profiles, fewest);
+  if (why.empty()) {
+    if (auto layout = Search(profiles, std::move(by_profile), present, beside_held).take()) return *std::move(layout);
+    why = "their placements overlap in every arrangement";
+  }
+  return std::unexpected(NoLayout{fmt::format("{} have no layout: {}", to_string(wanted), why),
                                   "ask for fewer or smaller instances; tranche mig profiles shows the placements"});
 }
 
