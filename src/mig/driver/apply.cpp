@@ -6,13 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "gpu/driver/abi.h"
 #include "os/files/kept.h"
 
 namespace tranche::mig {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Placement, start, size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Part, profile_id, profile, placement, compute)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Layout, enabled, parts)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MigChange, gpu, config, boot, before, target, waits_for_reset, step,
+                                                step_returned, made)
+
 namespace {
 
 using namespace std::chrono_literals;
@@ -20,7 +26,6 @@ using namespace std::chrono_literals;
 constexpr int kTries = 4;  // of one call that does not do what it should
 constexpr Duration kFirstPause = 25ms;
 constexpr int kMostSteps = 400;  // more than any two layouts are apart: something else changes the GPU meanwhile
-constexpr int kMostCalls = 40;   // of one partition
 
 using Json = nlohmann::json;
 
@@ -31,66 +36,11 @@ std::string file_of(const std::string& gpu) {
   return std::string(kPrefix) + gpu + std::string(kSuffix);
 }
 
-Json to_json(const Layout& layout) {
-  Json instances = Json::array();
-  for (const Part& part : layout.parts) {
-    Json compute = Json::array();
-    for (const auto& at : part.compute) compute.push_back({{"start", at.start}, {"size", at.size}});
-    instances.push_back({{"profileId", part.profile_id},
-                         {"profile", part.profile},
-                         {"start", part.placement.start},
-                         {"size", part.placement.size},
-                         {"compute", std::move(compute)}});
-  }
-  return {{"enabled", layout.enabled}, {"instances", std::move(instances)}};
-}
-
-Placement placement_from(const Json& object) {
-  return {static_cast<std::uint32_t>(count_at(object, "start")), static_cast<std::uint32_t>(count_at(object, "size"))};
-}
-
-std::optional<Layout> layout_from(const Json& object) {
-  if (!object.is_object()) return std::nullopt;
-  Layout layout{.enabled = truth_at(object, "enabled")};
-  for (const Json& one : list_at(object, "instances")) {
-    layout.parts.push_back(
-        {static_cast<std::uint32_t>(count_at(one, "profileId")), text_at(one, "profile"), placement_from(one)});
-    for (const Json& compute : list_at(one, "compute")) {
-      if (!compute.is_object()) return std::nullopt;
-      layout.parts.back().compute.push_back(placement_from(compute));
-    }
-  }
-  return layout;
-}
-
-Json to_json(const MigChange& change) {
-  return {{"gpu", change.gpu},
-          {"config", change.config},
-          {"boot", change.boot},
-          {"before", to_json(change.before)},
-          {"target", to_json(change.target)},
-          {"waitsForReset", change.waits_for_reset},
-          {"step", change.step},
-          {"stepReturned", change.step_returned},
-          {"made", change.made}};
-}
-
-std::optional<MigChange> change_from(const Json& object) {
-  MigChange change;
-  change.gpu = text_at(object, "gpu");
-  const auto before = layout_from(member_at(object, "before"));
-  const auto target = layout_from(member_at(object, "target"));
-  if (change.gpu.empty() || !before || !target) return std::nullopt;
-  change.config = text_at(object, "config");
-  change.boot = text_at(object, "boot");
-  change.before = *before;
-  change.target = *target;
-  change.waits_for_reset = truth_at(object, "waitsForReset");
-  change.step = text_at(object, "step");
-  change.step_returned = truth_at(object, "stepReturned");
-  for (const Json& one : list_at(object, "made"))
-    if (one.is_string()) change.made.push_back(one.get<std::string>());
-  return change;
+// nullopt: it is not a record of a change.
+std::optional<MigChange> change_from(const Json& json) try {
+  return json.get<MigChange>();
+} catch (const Json::exception&) {
+  return std::nullopt;
 }
 
 bool stopped(const MigCallbacks& callbacks) {
@@ -102,161 +52,150 @@ bool pause(const MigCallbacks& callbacks, int attempt) {
   return callbacks.pause ? callbacks.pause(wait) : !stopped(callbacks);
 }
 
-// How often one step comes again, because its call has not done what it should.
-class Tries {
- public:
-  enum class Now { kTake, kStop, kGiveUp };
-  explicit Tries(const MigCallbacks& callbacks) : callbacks_(callbacks) {}
-  Now before(const Step& step) {  // pauses before a repetition
-    if (stopped(callbacks_)) return Now::kStop;
-    tries_ = step == last_ ? tries_ + 1 : 0;
-    last_ = step;
-    if (tries_ == kTries) return Now::kGiveUp;
-    return tries_ == 0 || pause(callbacks_, tries_) ? Now::kTake : Now::kStop;
-  }
-
- private:
-  const MigCallbacks& callbacks_;
-  std::optional<Step> last_;
-  int tries_ = 0;
-};
-
 // Makes the driver's call of a step.
-Result<gpu::MigAdmin::Activation> perform(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Step& step) {
-  using What = Step::What;
-  using Activation = gpu::MigAdmin::Activation;
+Status perform(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Step& step) {
   const std::uint32_t instance = step.instance.value_or(0);
-  const auto at_once = [](const Status& done) -> Result<Activation> {
-    TRY_STATUS(done);
-    return Activation::kActive;
-  };
   switch (step.what) {
-    case What::kModeOn:
-    case What::kModeOff:
-      return admin.set_mode(gpu_uuid, step.what == What::kModeOn);
-    case What::kDestroyCompute:
-      return at_once(admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0)));
-    case What::kDestroyInstance:
-      return at_once(admin.destroy_gpu_instance(gpu_uuid, instance));
-    case What::kCreateInstance:
-      return at_once(admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement));
-    case What::kCreateCompute:
-      return at_once(admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size));
-    case What::kReset:
+    case Step::What::kModeOn:
+    case Step::What::kModeOff:
+      return admin.set_mode(gpu_uuid, step.what == Step::What::kModeOn);
+    case Step::What::kDestroyCompute:
+      return admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0));
+    case Step::What::kDestroyInstance:
+      return admin.destroy_gpu_instance(gpu_uuid, instance);
+    case Step::What::kCreateInstance:
+      return admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement);
+    case Step::What::kCreateCompute:
+      return admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size);
+    case Step::What::kReset:
       break;  // not by this library
   }
-  return Activation::kNeedsReset;
+  return {};
+}
+
+struct Walked {
+  Status status{};              // why the GPU is not as wanted
+  bool stopped = false;         // by the caller, and the GPU is not as wanted
+  std::optional<Step> stuck{};  // the step that failed kTries times, for the reason of `status`
+};
+
+// Takes step after step until `next`, which derives each from what the GPU is then, has none or fails.
+template <class Next, class Take>
+Walked walk(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallbacks& callbacks, Next next, Take take) {
+  std::optional<Step> last;
+  Status taken;
+  int tries = 0;
+  for (int count = 0; count < kMostSteps; ++count) {
+    auto gpu = admin.read(gpu_uuid);
+    for (int attempt = 1; !gpu && attempt < kTries && pause(callbacks, attempt); ++attempt) gpu = admin.read(gpu_uuid);
+    if (!gpu) return {std::unexpected(within(std::move(gpu).error(), "the GPU cannot be read"))};
+    Result<std::optional<Step>> step = next(*gpu);
+    if (!step) return {std::unexpected(std::move(step).error())};
+    if (!*step) return {};
+    if (stopped(callbacks)) return {.stopped = true};
+    tries = *step == last ? tries + 1 : 0;
+    last = *std::move(step);
+    if (tries == kTries && taken)
+      taken = fail(Kind::kUnavailable, "the driver reports success and the GPU is as before");
+    if (tries == kTries) return {.status = std::move(taken), .stuck = std::move(last)};
+    if (tries > 0 && !pause(callbacks, tries)) return {.stopped = true};
+    taken = take(*last);
+  }
+  return {fail(Kind::kUnavailable,
+               "another program changes the GPU at the same time; check that no second MIG manager runs")};
 }
 
 class LayoutChange {
  public:
-  LayoutChange(gpu::MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks)
-      : admin_(admin), files_(files), callbacks_(callbacks) {}
+  LayoutChange(gpu::MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks, MigChange change)
+      : admin_(admin), files_(files), callbacks_(callbacks), change_(std::move(change)) {}
 
-  MigOutcome run(const std::string& gpu_uuid, const Layout& target, const std::string& config) {
-    const auto gpu = read(gpu_uuid);
-    if (!gpu) return {.what = MigOutcome::What::kFailed, .why = "the GPU cannot be read: " + to_string(gpu.error())};
-    MigChange change{
-        .gpu = gpu_uuid, .config = config, .boot = os::boot_id(), .before = layout_of(*gpu), .target = target};
+  MigOutcome run() {
     std::vector<std::string> lost;
-    for (auto& begun : files_.unfinished(lost))  // what the GPU was cut into before the first change that failed to end
-      if (begun.gpu == gpu_uuid && begun.boot == change.boot && !begun.waits_for_reset)
-        change.before = std::move(begun.before);
-    return walk(change);
+    for (auto& begun : files_.unfinished(lost)) {
+      if (begun.gpu != change_.gpu || begun.boot != change_.boot || begun.waits_for_reset) continue;
+      change_.before = std::move(begun.before);  // of the first change that failed to end
+      has_before_ = true;
+    }
+    MigOutcome outcome = go(change_.target);
+    change_.waits_for_reset = outcome.what == What::kNeedsReset;
+    if (change_.waits_for_reset) (void)files_.write(change_);
+    if (outcome.what != What::kFailed || outcome.steps.empty()) {
+      if (outcome.what == What::kDone || outcome.what == What::kFailed) (void)files_.forget(change_.gpu);
+      return outcome;
+    }
+    MigOutcome undone = go(change_.before);
+    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
+    if (undone.what == What::kStopped) return undone;
+    undone.why = undone.what == What::kDone ? outcome.why + "; the layout is as before"
+                                            : outcome.why + "; the layout before it is not restored: " + undone.why;
+    if (undone.what != What::kDone) undone.left = to_string(undone.now);
+    undone.what = What::kFailed;
+    (void)files_.forget(change_.gpu);
+    return undone;
   }
 
  private:
-  Result<GpuState> read(const std::string& gpu_uuid) {
-    for (int attempt = 1;; ++attempt) {
-      auto gpu = admin_.read(gpu_uuid);
-      if (gpu || attempt == kTries || !pause(callbacks_, attempt)) return gpu;
-    }
-  }
+  using What = MigOutcome::What;
 
-  MigOutcome go(MigChange& change, const Layout& target) {
+  MigOutcome go(const Layout& target) {
     MigOutcome outcome;
-    Tries tries(callbacks_);
-    std::string problem;
     bool refused_as_used = false;
-    const auto end = [&](MigOutcome::What what, std::string why) {
+    const auto ends = [&](What what, std::string why) {
       outcome.what = what;
-      outcome.why = std::move(why);
-      return outcome;
+      return fail(Kind::kConflict, std::move(why));
     };
-    for (int count = 0; count < kMostSteps; ++count) {
-      auto gpu = read(change.gpu);
-      if (!gpu) return end(MigOutcome::What::kFailed, "the GPU cannot be read: " + to_string(gpu.error()));
-      if (!gpu->capable) return end(MigOutcome::What::kFailed, "the GPU does not support MIG");
-      add_users(*gpu, callbacks_.users);
-      outcome.now = layout_of(*gpu);
-      const auto step = next_step(*gpu, target);
-      if (!step) return end(MigOutcome::What::kDone, "");
-      const auto now = tries.before(*step);
-      if (now == Tries::Now::kStop) return end(MigOutcome::What::kStopped, "");
+    const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
+      if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
+      add_users(gpu, callbacks_.users);
+      outcome.now = layout_of(gpu);
+      if (!std::exchange(has_before_, true)) change_.before = outcome.now;
+      auto step = next_step(gpu, target);
+      if (!step || !destroys(*step)) return step;
       if (step->what == Step::What::kReset)
-        return end(MigOutcome::What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
-      if (now == Tries::Now::kGiveUp && refused_as_used) {
-        outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
-        return end(MigOutcome::What::kInUse, "cannot " + to_string(*step) + ": " + problem);
-      }
-      if (now == Tries::Now::kGiveUp)
-        return end(MigOutcome::What::kFailed,
-                   to_string(*step) + " failed " + std::to_string(kTries) + " times: " +
-                       (problem.empty() ? "the driver reports success and the GPU is as before" : problem));
-      if (destroys(*step)) {
-        // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
-        for (const auto& blocker : plan_to(*gpu, target).blockers)
-          for (const auto& holder : blocker.holders)
-            if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
-              outcome.holders.push_back(holder.who);
-        if (!outcome.holders.empty())
-          return end(MigOutcome::What::kInUse,
-                     "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
-      }
-      change.step = to_string(*step);
-      change.step_returned = false;
-      if (const auto written = files_.write(change); !written)
-        return end(MigOutcome::What::kFailed,
-                   "the change cannot be recorded, so it is not made: " + to_string(written.error()));
-      if (callbacks_.on_step) callbacks_.on_step(*step);
-      outcome.steps.push_back(change.step);
-      const auto done = perform(admin_, change.gpu, *step);
-      problem = done ? "" : to_string(done.error());
-      if (done && *done == gpu::MigAdmin::Activation::kInUse) problem = "the driver reports that the GPU is in use";
-      refused_as_used = destroys(*step) && (done ? *done == gpu::MigAdmin::Activation::kInUse
-                                                 : done.error().code == static_cast<int>(gpu::nvml::Return::kInUse));
-      change.step_returned = true;
-      if (done && !destroys(*step)) change.made.push_back(change.step);
-      (void)files_.write(change);  // the record of the intent is what counts
+        return ends(What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
+      // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
+      for (const auto& blocker : plan_to(gpu, target).blockers)
+        for (const auto& holder : blocker.holders)
+          if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
+            outcome.holders.push_back(holder.who);
+      if (outcome.holders.empty()) return step;
+      return ends(What::kInUse, "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
+    };
+    const auto take = [&](const Step& step) -> Status {
+      change_.step = to_string(step);
+      change_.step_returned = false;
+      if (const auto written = files_.write(change_); !written)
+        return std::unexpected(within(written.error(), "the change cannot be recorded, so it is not made"));
+      if (callbacks_.on_step) callbacks_.on_step(step);
+      outcome.steps.push_back(change_.step);
+      const auto done = perform(admin_, change_.gpu, step);
+      refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
+      change_.step_returned = true;
+      if (done && !destroys(step)) change_.made.push_back(change_.step);
+      (void)files_.write(change_);  // the record of the intent is what counts
+      return done;
+    };
+    const auto [status, is_stopped, stuck] = walk(admin_, change_.gpu, callbacks_, next, take);
+    if (!status) outcome.why = to_string(status.error());
+    if (is_stopped) outcome.what = What::kStopped;
+    if (status || outcome.what != What::kDone) return outcome;
+    outcome.what = What::kFailed;
+    if (stuck && refused_as_used) {
+      outcome.what = What::kInUse;
+      outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
+      outcome.why = "cannot " + to_string(*stuck) + ": " + outcome.why;
+    } else if (stuck) {
+      outcome.why = to_string(*stuck) + " failed " + std::to_string(kTries) + " times: " + outcome.why;
     }
-    return end(MigOutcome::What::kFailed,
-               "another program changes the GPU at the same time; check that no second MIG manager runs");
-  }
-
-  MigOutcome walk(MigChange& change) {
-    MigOutcome outcome = go(change, change.target);
-    change.waits_for_reset = outcome.what == MigOutcome::What::kNeedsReset;
-    if (outcome.what == MigOutcome::What::kNeedsReset) (void)files_.write(change);
-    if (outcome.what != MigOutcome::What::kFailed || outcome.steps.empty()) {
-      if (outcome.what == MigOutcome::What::kDone || outcome.what == MigOutcome::What::kFailed)
-        (void)files_.forget(change.gpu);
-      return outcome;
-    }
-    MigOutcome undone = go(change, change.before);
-    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
-    if (undone.what == MigOutcome::What::kStopped) return undone;
-    undone.why = undone.what == MigOutcome::What::kDone
-                     ? outcome.why + "; the layout is as before"
-                     : outcome.why + "; the layout before it is not restored: " + undone.why;
-    if (undone.what != MigOutcome::What::kDone) undone.left = to_string(undone.now);
-    undone.what = MigOutcome::What::kFailed;
-    (void)files_.forget(change.gpu);
-    return undone;
+    return outcome;
   }
 
   gpu::MigAdmin& admin_;
   const MigChangeFiles& files_;
   const MigCallbacks& callbacks_;
+  MigChange change_;
+  bool has_before_ = false;
 };
 
 class PartitionChange {
@@ -265,14 +204,11 @@ class PartitionChange {
       : admin_(admin), gpu_uuid_(std::move(gpu_uuid)), wanted_(wanted), callbacks_(callbacks) {}
 
   MigPartitionOutcome run() {
-    if (wanted_.what == MigPartition::What::kRemove)
-      outcome_.status = walk([this] { return next_to_remove(); });
-    else
-      outcome_.status = walk([this] { return next_to_make(); });
+    outcome_.status = go(wanted_.what == MigPartition::What::kRemove);
     if (!outcome_.status && made_any_ && wanted_.what == MigPartition::What::kMake) {
       outcome_.uuid.clear();
       wanted_.uuid.clear();
-      if (const auto undone = walk([this] { return next_to_remove(); }); !undone) {
+      if (const auto undone = go(true); !undone) {
         outcome_.status.error().what += "; what was made of it is still there: " + to_string(undone.error());
         outcome_.status.error().kind = Kind::kUnavailable;
       }
@@ -281,123 +217,97 @@ class PartitionChange {
   }
 
  private:
-  using Next = Result<std::optional<Step>>;  // nullopt: it is as wanted
+  Status go(bool removes) {
+    const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
+      outcome_.now = gpu;
+      gpu.pending = gpu.enabled;  // a change of the mode is left alone
+      TRY(const Layout target, removes ? without(gpu) : with(gpu));
+      return next_step(gpu, target);
+    };
+    const auto take = [&](const Step& step) -> Status {
+      if (callbacks_.on_step) callbacks_.on_step(step);
+      // From here on the UUID is not to be found, and what is left is still the caller's.
+      if (step.what == Step::What::kDestroyCompute) wanted_.uuid.clear();
+      const auto done = perform(admin_, gpu_uuid_, step);
+      made_any_ = made_any_ || (done && step.what == Step::What::kCreateInstance);
+      return done;
+    };
+    auto [status, is_stopped, stuck] = walk(admin_, gpu_uuid_, callbacks_, next, take);
+    if (is_stopped) return fail(Kind::kUnavailable, "this agent ends; kubelet asks again");
+    if (stuck)
+      return std::unexpected(within(with_cause(std::move(status).error(), *stuck), "cannot " + to_string(*stuck)));
+    return status;
+  }
 
-  template <class Derive>
-  Status walk(const Derive& derive) {
-    Tries tries(callbacks_);
-    Status problem;
-    for (int calls = 0; calls < kMostCalls; ++calls) {
-      TRY_STATUS(read());
-      TRY(const auto step, derive());
-      if (!step) return {};
-      const auto now = tries.before(*step);
-      if (now == Tries::Now::kStop) return fail(Kind::kUnavailable, "this agent ends; kubelet asks again");
-      if (now == Tries::Now::kGiveUp) {
-        if (problem) problem = fail(Kind::kUnavailable, "the driver reports success, and the GPU is as before");
-        return std::unexpected(within(with_cause(problem.error(), *step), "cannot " + to_string(*step)));
-      }
-      if (callbacks_.on_step) callbacks_.on_step(*step);
-      problem = take(*step);
-    }
-    return fail(Kind::kUnavailable,
-                "another program changes the instances of the GPU; check that no second MIG manager runs");
+  template <class Instances>
+  auto here(Instances& instances) const {
+    return std::ranges::find_if(
+        instances, [this](const auto& one) { return one.is_at(wanted_.instance.profile_id, wanted_.instance.place); });
   }
 
   // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.
   Error with_cause(Error error, const Step& step) const {
     if (error.code == static_cast<int>(gpu::nvml::Return::kNoPermission))
       error.what += "; run the node agent privileged (dra.partitions: true in the chart's values)";
-    if (!destroys(step)) return error;
-    const auto* there = here();
-    if (there == nullptr || there->holders.empty()) return error;
+    const auto there = here(outcome_.now->instances);
+    if (!destroys(step) || there == outcome_.now->instances.end() || there->holders.empty()) return error;
     error.kind = Kind::kConflict;
     error.what += "; it is in use by process ";
     error.what += join(there->holders, ", ", [](const Holder& holder) { return std::to_string(holder.pid); });
     return error;
   }
 
-  Status read() {
-    TRY(gpu_, admin_.read(gpu_uuid_));
-    outcome_.now = gpu_;
-    return {};
-  }
-
-  template <class Test>
-  const GpuInstance* find(Test test) const {
-    const auto at = std::ranges::find_if(gpu_.instances, test);
-    return at == gpu_.instances.end() ? nullptr : &*at;
-  }
-  const GpuInstance* here() const {
-    return find([this](const auto& one) { return one.is_at(wanted_.instance.profile_id, wanted_.instance.place); });
-  }
-  const GpuInstance* in_the_way() const {
-    return find([this](const auto& one) { return overlap(one.placement, wanted_.instance.place); });
-  }
-
-  Step step_of(Step::What what, const GpuInstance* there) const {
-    return {.what = what,
-            .instance = there == nullptr ? std::nullopt : std::optional(there->id),
-            .profile_id = wanted_.instance.profile_id,
-            .profile = profile_name(gpu_.profiles, wanted_.instance.profile_id),
-            .placement = wanted_.instance.place};
-  }
-
-  std::unexpected<Error> foreign(const GpuInstance& instance) const {
+  std::unexpected<Error> foreign(const GpuState& gpu, const GpuInstance& instance) const {
     return fail(Kind::kConflict,
                 fmt::format("the GPU has a MIG instance {} at {} that was not made for this claim; destroy it, or "
                             "delete the claim and its pods so that the scheduler chooses again",
-                            profile_name(gpu_.profiles, instance.profile_id), to_string(instance.placement)));
+                            profile_name(gpu.profiles, instance.profile_id), to_string(instance.placement)));
   }
 
-  Next next_to_make() {
-    if (!gpu_.enabled)
+  // What the GPU has now, with the instance.
+  Result<Layout> with(GpuState& gpu) {
+    using What = MigPartition::What;
+    if (!gpu.enabled)
       return fail(Kind::kUnavailable,
                   "MIG mode of the GPU is off; switch it on (nvidia-smi -mig 1), kubelet asks again");
-    const auto* there = here();
-    if (there == nullptr) {
-      if (const auto* other = in_the_way()) return foreign(*other);
-      if (wanted_.what == MigPartition::What::kFind)
-        return fail(Kind::kNotFound, "the MIG instance of the claim is gone");
-      if (wanted_.what == MigPartition::What::kLook) return std::nullopt;
-      return step_of(Step::What::kCreateInstance, nullptr);
+    Layout target = beside(gpu);
+    if (const auto there = here(gpu.instances); there == gpu.instances.end()) {
+      for (const auto& other : gpu.instances)
+        if (overlap(other.placement, wanted_.instance.place)) return foreign(gpu, other);
+      if (wanted_.what == What::kFind) return fail(Kind::kNotFound, "the MIG instance of the claim is gone");
+      if (wanted_.what == What::kLook) return target;
+    } else {
+      if (wanted_.what == What::kLook || (wanted_.what == What::kMake && !made_any_)) return foreign(gpu, *there);
+      for (const auto& compute : there->compute) {
+        if (wanted_.what == What::kFind && compute.uuid != wanted_.uuid) return foreign(gpu, *there);
+        if (compute.placement.size != wanted_.instance.slices) return foreign(gpu, *there);
+        outcome_.uuid = compute.uuid;
+      }
+      if (outcome_.uuid.empty() && wanted_.what == What::kFind)
+        return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
+      if (outcome_.uuid.empty()) there->compute.clear();  // without a MIG device it does not count
     }
-    if (wanted_.what == MigPartition::What::kLook) return foreign(*there);
-    if (wanted_.what == MigPartition::What::kMake && !made_any_) return foreign(*there);
-    for (const auto& compute : there->compute) {
-      if (wanted_.what == MigPartition::What::kFind && compute.uuid != wanted_.uuid) return foreign(*there);
-      if (compute.placement.size != wanted_.instance.slices) return foreign(*there);
-      outcome_.uuid = compute.uuid;
-      if (!compute.uuid.empty()) return std::nullopt;
-    }
-    if (wanted_.what == MigPartition::What::kFind)
-      return fail(Kind::kNotFound, "the compute instance of the claim's MIG instance is gone");
-    Step step = step_of(Step::What::kCreateCompute, there);
-    step.compute_placement.size = wanted_.instance.slices;
-    return step;
+    const auto& [profile, slices, place] = wanted_.instance;
+    target.parts.push_back({profile, profile_name(gpu.profiles, profile), place, {{0, slices}}});
+    return target;
   }
 
-  Next next_to_remove() {
-    const auto* there = gpu_.enabled ? here() : nullptr;
-    if (there == nullptr) return std::nullopt;
-    Step step = step_of(Step::What::kDestroyInstance, there);
-    if (there->compute.empty()) return step;
+  // What the GPU has now, without the instance.
+  Layout without(GpuState& gpu) const {
+    const auto there = here(gpu.instances);
     // A different program has made this one, after the caller's was destroyed from outside.
-    if (!wanted_.uuid.empty() &&
-        std::ranges::find(there->compute, wanted_.uuid, &ComputeInstance::uuid) == there->compute.end())
-      return std::nullopt;
-    step.what = Step::What::kDestroyCompute;
-    step.compute = there->compute.front().id;
-    return step;
+    const bool of_others =
+        there != gpu.instances.end() && !wanted_.uuid.empty() && !there->compute.empty() &&
+        std::ranges::find(there->compute, wanted_.uuid, &ComputeInstance::uuid) == there->compute.end();
+    return of_others ? layout_of(gpu) : beside(gpu);
   }
 
-  Status take(const Step& step) {
-    // From here on the UUID is not to be found, and what is left is still the caller's.
-    if (step.what == Step::What::kDestroyCompute) wanted_.uuid.clear();
-    const auto done = perform(admin_, gpu_uuid_, step);
-    if (!done) return std::unexpected(done.error());
-    made_any_ = made_any_ || step.what == Step::What::kCreateInstance;
-    return {};
+  Layout beside(const GpuState& gpu) const {
+    Layout layout = layout_of(gpu);
+    std::erase_if(layout.parts, [this](const Part& part) {
+      return part.profile_id == wanted_.instance.profile_id && part.placement == wanted_.instance.place;
+    });
+    return layout;
   }
 
   gpu::MigAdmin& admin_;
@@ -405,7 +315,6 @@ class PartitionChange {
   MigPartition wanted_;
   const MigCallbacks& callbacks_;
   MigPartitionOutcome outcome_;
-  GpuState gpu_;           // as it was read last
   bool made_any_ = false;  // by this change
 };
 
@@ -417,7 +326,7 @@ Result<MigChangeFiles> MigChangeFiles::open(const std::string& folder) {
 }
 
 Status MigChangeFiles::write(const MigChange& change) const {
-  return os::write_kept(folder_, file_of(change.gpu), json_text(to_json(change)) + "\n", 0644);
+  return os::write_kept(folder_, file_of(change.gpu), json_text(Json(change)) + "\n", 0644);
 }
 
 Status MigChangeFiles::forget(const std::string& gpu) const {
@@ -442,7 +351,9 @@ std::vector<MigChange> MigChangeFiles::unfinished(std::vector<std::string>& lost
 
 MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
                         const Layout& target, const std::string& config, const MigCallbacks& callbacks) {
-  return LayoutChange(admin, files, callbacks).run(gpu_uuid, target, config);
+  return LayoutChange(admin, files, callbacks,
+                      {.gpu = gpu_uuid, .config = config, .boot = os::boot_id(), .before = {}, .target = target})
+      .run();
 }
 
 MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,

@@ -41,19 +41,18 @@ class Admin final : public MigAdmin {
     return read_device(found.device, found.index);
   }
 
-  Result<Activation> set_mode(const std::string& gpu_uuid, bool on) override {
+  Status set_mode(const std::string& gpu_uuid, bool on) override {
     TRY(const Found found, find(gpu_uuid));
     nvml::Return activation = nvml::Return::kSuccess;
-    const nvml::Return code = nvml::call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
-    // A pass-through VM may return either of these.
-    if (code == nvml::Return::kResetRequired ||
-        (code == nvml::Return::kSuccess && activation == nvml::Return::kResetRequired))
-      return Activation::kNeedsReset;
-    if (code == nvml::Return::kInUse || (code == nvml::Return::kSuccess && activation == nvml::Return::kInUse))
-      return Activation::kInUse;
-    TRY_STATUS(library_->check(code, "cannot change the MIG mode", "nvmlDeviceSetMigMode"));
-    TRY_STATUS(library_->check(activation, "the driver could not put the MIG mode in effect", "nvmlDeviceSetMigMode"));
-    return Activation::kActive;
+    nvml::Return code = nvml::call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
+    const bool accepted = code == nvml::Return::kSuccess;
+    if (accepted) code = activation;  // a pass-through VM may return the activation's codes by itself
+    if (code == nvml::Return::kResetRequired) return {};
+    if (code == nvml::Return::kInUse)
+      return fail(Kind::kConflict, "the driver reports that the GPU is in use", "", static_cast<int>(code));
+    return library_->check(code,
+                           accepted ? "the driver could not put the MIG mode in effect" : "cannot change the MIG mode",
+                           "nvmlDeviceSetMigMode");
   }
 
   Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) override {

@@ -32,8 +32,8 @@ class MigAdmin {
   virtual Result<std::vector<mig::GpuState>> read(std::vector<std::string>& silent) = 0;
   virtual Result<mig::GpuState> read(const std::string& gpu_uuid) = 0;
 
-  enum class Activation { kActive, kInUse, kNeedsReset };
-  virtual Result<Activation> set_mode(const std::string& gpu_uuid, bool on) = 0;
+  // A success may leave the mode pending until the GPU is reset.
+  virtual Status set_mode(const std::string& gpu_uuid, bool on) = 0;
   virtual Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) = 0;
   // With that many compute slices; the driver chooses where.
   virtual Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
