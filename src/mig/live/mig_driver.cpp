@@ -151,14 +151,17 @@ void MigDriver::use_is(const MigUse& use) {
 }
 
 void MigDriver::read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done) {
-  request_ = {driver, {}, {}, {}, std::move(done), {}};
-  start();
+  add({driver, {}, {}, {}, std::move(done), {}});
 }
 
 void MigDriver::apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
                       std::function<void(std::vector<Done>)> done) {
-  request_ = {driver, std::move(work), std::move(config), {}, {}, std::move(done)};
-  start();
+  add({driver, std::move(work), std::move(config), {}, {}, std::move(done)});
+}
+
+void MigDriver::add(Request request) {
+  requests_.push_back(std::move(request));
+  if (requests_.size() == 1) start();
 }
 
 void MigDriver::start() {
@@ -174,8 +177,9 @@ void MigDriver::start() {
     return;
   }
   job_ = std::make_shared<Job>();
-  worker_->run([job = job_, shared = shared_, folder = folder_, driver = request_.driver, work = request_.work,
-                config = request_.config, pass_over, reads = static_cast<bool>(request_.on_read),
+  const Request& request = requests_.front();
+  worker_->run([job = job_, shared = shared_, folder = folder_, driver = request.driver, work = request.work,
+                config = request.config, pass_over, reads = static_cast<bool>(request.on_read),
                 manager = std::weak_ptr(alive_), self = this] {
     if (reads)
       job->read(driver, folder, pass_over);
@@ -196,7 +200,7 @@ void MigDriver::start() {
 }
 
 void MigDriver::watch(std::uint64_t seen) {
-  timer_.start(request_.driver.silence, [this, seen] {
+  timer_.start(requests_.front().driver.silence, [this, seen] {
     std::uint64_t now = 0;
     {
       const std::lock_guard lock(job_->mutex);
@@ -209,25 +213,26 @@ void MigDriver::watch(std::uint64_t seen) {
 }
 
 void MigDriver::give_up() {
+  Request& request = requests_.front();
   Stuck stuck;
   {
     const std::lock_guard lock(job_->mutex);
     stuck.index = job_->index;
     stuck.why = "a driver call has not returned for " +
-                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(request_.driver.silence).count()) +
+                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(request.driver.silence).count()) +
                 " ms (to " + job_->doing + "); see dmesg for Xid or GSP messages";
     if (stuck.index) stuck.why = "GPU " + std::to_string(*stuck.index) + ": " + stuck.why;
-    for (Done& done : job_->done) request_.finished.push_back(std::move(done));
+    for (Done& done : job_->done) request.finished.push_back(std::move(done));
     job_->done.clear();
   }
   job_->request_stop();  // should the call return, nothing more is done
   log::error("mig.stuck", {{"why", stuck.why}});
   stuck.worker = std::exchange(worker_, os::Worker::start());
   stuck.job = std::exchange(job_, nullptr);
-  std::erase_if(request_.work, [&](const Work& work) {
+  std::erase_if(request.work, [&](const Work& work) {
     const bool here = stuck.index == work.index;
-    if (here) request_.finished.push_back(failed(work, stuck.why));
-    return here || std::ranges::any_of(request_.finished, [&](const Done& done) { return done.work.gpu == work.gpu; });
+    if (here) request.finished.push_back(failed(work, stuck.why));
+    return here || std::ranges::any_of(request.finished, [&](const Done& done) { return done.work.gpu == work.gpu; });
   });
   stuck_.push_back(std::move(stuck));
   start();
@@ -249,7 +254,9 @@ void MigDriver::on_finished(const Job* job) {
 void MigDriver::answer(const Job* job) {
   const auto whole = std::ranges::find_if(stuck_, [](const Stuck& one) { return !one.index; });
   const std::string why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
-  Request request = std::exchange(request_, {});
+  Request request = std::move(requests_.front());
+  requests_.pop_front();
+  if (!requests_.empty()) start();
   if (request.on_read) {
     Reading reading;
     if (job != nullptr)

@@ -3,6 +3,7 @@
 // that does not return is noticed: its GPU is named and passed over from then on, the others are served by a new
 // thread, and once the call returns the GPU is served again. Decides nothing. Loop thread only.
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@ struct MigUser {
   std::string pod_namespace;  // "" = kubelet has not listed the grant yet
   std::string pod;
   std::string container;
+  std::string uid{};  // of the pod; "" = not known
   friend bool operator==(const MigUser&, const MigUser&) = default;
 };
 std::string to_string(const MigUser& user);  // "pod team/job (container main)"
@@ -65,8 +67,7 @@ class MigDriver {
   MigDriver& operator=(const MigDriver&) = delete;
 
   void use_is(const MigUse& use);  // who holds what; asked before each step that destroys something
-  // One of the two at a time; `done` comes as a callback of its own. A call that takes longer than driver.silence
-  // hangs.
+  // One after the other; `done` comes as a callback of its own. A call that takes longer than driver.silence hangs.
   void read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done);
   void apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
              std::function<void(std::vector<Done>)> done);
@@ -88,6 +89,7 @@ class MigDriver {
     std::optional<std::uint32_t> index;  // of the GPU; none: the driver as a whole
     std::string why;
   };
+  void add(Request request);
   void start();
   void watch(std::uint64_t seen);
   void give_up();
@@ -100,8 +102,8 @@ class MigDriver {
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::shared_ptr<Shared> shared_;
   os::Timer timer_{loop_};
-  Request request_;
-  std::shared_ptr<Job> job_;  // nullptr: idle
+  std::deque<Request> requests_;  // the first is under way
+  std::shared_ptr<Job> job_;      // nullptr: idle
   std::vector<Stuck> stuck_;
   std::unique_ptr<os::Worker> worker_;
 };

@@ -20,38 +20,22 @@ MigPartitions::MigPartitions(os::Loop& loop, Callbacks callbacks)
     : callbacks_(std::move(callbacks)), driver_(loop, "", [this] { look(); }) {}
 
 void MigPartitions::look() {
-  look_ = true;
-  step();
+  again_ = std::exchange(looking_, true);
+  if (again_) return;
+  driver_.read(callbacks_.driver(), [this](const MigDriver::Reading& reading) {
+    looking_ = false;
+    on_read(reading);
+    if (again_) look();
+  });
 }
 
 void MigPartitions::change(const std::string& gpu_uuid, const MigPartition& partition, Changed done) {
-  jobs_.push_back({gpu_uuid, partition, std::move(done)});
-  step();
-}
-
-void MigPartitions::step() {
-  if (busy_) return;
-  if (!jobs_.empty()) {
-    busy_ = true;
-    const Job& job = jobs_.front();
-    const auto known = gpus_.find(job.gpu);
-    // MigDriver passes over a GPU that hangs by its index; a GPU that was never read has none.
-    MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, job.gpu, {}, job.partition};
-    return driver_.apply(callbacks_.driver(), {std::move(work)}, "", [this](std::vector<MigDriver::Done> done) {
-      busy_ = false;
-      const Job changed = std::move(jobs_.front());
-      jobs_.pop_front();
-      on_changed(changed, done.front());
-      step();
-    });
-  }
-  if (!std::exchange(look_, false)) return;
-  busy_ = true;
-  driver_.read(callbacks_.driver(), [this](const MigDriver::Reading& reading) {
-    busy_ = false;
-    on_read(reading);
-    step();
-  });
+  const auto known = gpus_.find(gpu_uuid);
+  // MigDriver passes over a GPU that hangs by its index; a GPU that was never read has none.
+  MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, gpu_uuid, {}, partition};
+  driver_.apply(
+      callbacks_.driver(), {std::move(work)}, "",
+      [this, done = std::move(done)](const std::vector<MigDriver::Done>& all) { on_changed(all.front(), done); });
 }
 
 bool MigPartitions::is_new(const GpuState& gpu) {
@@ -69,15 +53,16 @@ void MigPartitions::on_read(const MigDriver::Reading& reading) {
   if (changed) callbacks_.changed();
 }
 
-void MigPartitions::on_changed(const Job& job, const MigDriver::Done& result) {
-  const bool removes = job.partition.what == MigPartition::What::kRemove;
-  const bool changed = result.partition.now && is_new(*result.partition.now);
-  if (result.outcome.what != MigOutcome::What::kDone)
-    job.done(fail(Kind::kUnavailable, result.outcome.why + "; kubelet asks again", job.gpu));
-  else if (!result.partition.status && !(removes && result.partition.status.error().kind == Kind::kNotFound))
-    job.done(std::unexpected(result.partition.status.error()));
+void MigPartitions::on_changed(const MigDriver::Done& result, const Changed& done) {
+  const auto& [work, outcome, made] = result;
+  const bool removes = work.partition->what == MigPartition::What::kRemove;
+  const bool changed = made.now && is_new(*made.now);
+  if (outcome.what != MigOutcome::What::kDone)
+    done(fail(Kind::kUnavailable, outcome.why + "; kubelet asks again", work.gpu));
+  else if (!made.status && !(removes && made.status.error().kind == Kind::kNotFound))
+    done(std::unexpected(made.status.error()));
   else
-    job.done(result.partition.uuid);
+    done(made.uuid);
   if (changed) callbacks_.changed();  // after whose it is was recorded
 }
 

@@ -2,7 +2,6 @@
 // The MIG instances of claims on this node's GPUs: reads how the GPUs are partitioned, and makes and destroys single
 // instances, one call after the other, on the thread of a MigDriver of its own. Decides nothing, and keeps no record of
 // what is whose. Loop thread only.
-#include <deque>
 #include <functional>
 #include <map>
 #include <string>
@@ -32,21 +31,14 @@ class MigPartitions {
   const std::string& problem() const { return problem_; }                // why they cannot be read
 
  private:
-  struct Job {
-    std::string gpu;
-    MigPartition partition;
-    Changed done;
-  };
-  void step();
   bool is_new(const GpuState& gpu);  // its layout; keeps it
   void on_read(const MigDriver::Reading& reading);
-  void on_changed(const Job& job, const MigDriver::Done& result);
+  void on_changed(const MigDriver::Done& result, const Changed& done);
 
   Callbacks callbacks_;
   MigDriver driver_;
-  std::deque<Job> jobs_;
-  bool busy_ = false;
-  bool look_ = false;
+  bool looking_ = false;
+  bool again_ = false;  // look() came meanwhile
   bool known_ = false;
   std::map<std::string, GpuState> gpus_;
   std::string problem_;
