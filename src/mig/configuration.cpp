@@ -207,20 +207,15 @@ std::string yaml_key(std::string_view text) {
   return quoted + '"';
 }
 
-// GPUs of one PCI device number have the same profiles.
-struct AlikeGpus {
-  DeviceFilter filter;
-  const GpuState* gpu;
-};
+DeviceFilter filter_of(const GpuState& gpu) {
+  return {gpu.pci_device_id, std::nullopt};
+}
 
-std::vector<AlikeGpus> kinds_of(const std::vector<GpuState>& gpus) {
-  std::vector<AlikeGpus> kinds;
-  for (const auto& gpu : gpus) {
-    if (!gpu.capable || gpu.profiles.empty()) continue;
-    if (std::ranges::none_of(kinds, [&](const AlikeGpus& kind) { return kind.filter.device == gpu.pci_device_id; }))
-      kinds.push_back({{gpu.pci_device_id, std::nullopt}, &gpu});
-  }
-  std::ranges::sort(kinds, {}, [](const AlikeGpus& kind) { return to_string(kind.filter); });
+// GPUs of one PCI device number have the same profiles: one of each, by the text of its filter.
+std::map<std::string, const GpuState*> kinds_of(const std::vector<GpuState>& gpus) {
+  std::map<std::string, const GpuState*> kinds;
+  for (const auto& gpu : gpus)
+    if (gpu.capable && !gpu.profiles.empty()) kinds.emplace(to_string(filter_of(gpu)), &gpu);
   return kinds;
 }
 
@@ -392,20 +387,21 @@ ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   file.configurations = {simple("all-disabled", false), simple("all-enabled", true)};
 
   Configuration all_balanced{"all-balanced", {}};
-  for (const AlikeGpus& kind : kinds) {
+  for (const auto& [filter, gpu] : kinds) {
     Entry entry;
     entry.enabled = true;
-    entry.instances = balanced(*kind.gpu);
-    if (several) entry.filters = {kind.filter};
+    entry.instances = balanced(*gpu);
+    if (several) entry.filters = {filter_of(*gpu)};
     if (!entry.instances.empty()) all_balanced.entries.push_back(std::move(entry));
   }
   if (!all_balanced.entries.empty()) file.configurations.push_back(std::move(all_balanced));
 
   // By name, then by how many of it fit: kinds that agree share an entry.
   std::map<ProfileName, std::map<std::uint32_t, std::vector<DeviceFilter>>> by_name;
-  for (const AlikeGpus& kind : kinds)
-    for (const auto& profile : kind.gpu->profiles)
-      if (const auto name = parse_profile_name(profile.name)) by_name[*name][profile.at_most].push_back(kind.filter);
+  for (const auto& [filter, gpu] : kinds)
+    for (const auto& profile : gpu->profiles)
+      if (const auto name = parse_profile_name(profile.name))
+        by_name[*name][profile.at_most].push_back(filter_of(*gpu));
   for (const auto& [name, counts] : by_name) {
     Configuration configuration{default_name(name), {}};
     for (const auto& [count, filters] : counts) {
@@ -427,7 +423,7 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
     of_number[gpu.pci_device_id].insert(gpu.index);
     Entry entry;
     entry.enabled = gpu.enabled;
-    entry.filters = {{gpu.pci_device_id, std::nullopt}};
+    entry.filters = {filter_of(gpu)};
     entry.devices = {{gpu.index}};
     if (gpu.enabled)
       for (const auto& device : device_names(gpu))
