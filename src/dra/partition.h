@@ -6,12 +6,10 @@
 // An instance that this program did not make takes its part from the counters of the GPU and leaves the devices as they
 // are: the scheduler charges an allocated device only while it is published, so a device is never left out because an
 // instance is in its place.
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gpu/mig/state.h"
@@ -21,18 +19,8 @@ namespace tranche::dra {
 // More memory slices than any GPU has, and few enough for the 32 counters of a set.
 inline constexpr std::uint32_t kMostMemorySlices = 24;
 
-// What an instance has of a GPU, or a GPU in all.
-struct Counters {
-  std::uint32_t memory_slices = 0;  // bit i: slice i
-  std::uint64_t memory_mib = 0;
-  std::uint32_t sms = 0;
-  std::array<std::uint32_t, mig::kEngineKinds> engines{};
-  friend bool operator==(const Counters&, const Counters&) = default;
-};
-// By their published names, "memory" in MiB: those of which `shown` has some, also where `counters` has 0 of them.
-std::vector<std::pair<std::string, std::uint64_t>> named_counters(const Counters& counters, const Counters& shown);
-// The larger of the two, counter by counter.
-Counters larger(const Counters& a, const Counters& b);
+// What an instance has of a GPU, or a GPU in all, by the published name; "memory" in MiB.
+using Counters = std::map<std::string, std::uint64_t>;
 
 struct Partition {
   mig::WholeInstance instance;

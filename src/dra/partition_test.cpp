@@ -14,20 +14,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-using Values = std::map<std::string, std::uint64_t>;
-
-Values values(const Counters& counters, const Counters& shown) {
-  Values all;
-  for (const auto& [name, value] : named_counters(counters, shown)) all[name] = value;
-  return all;
-}
-
-Counters all_of_a(const std::vector<PlacedProfile>& partitions) {
-  Counters most;
-  for (const auto& one : partitions) most = larger(most, one.partition.takes);
-  return most;
-}
-
 std::vector<std::string> names(const std::vector<PlacedProfile>& partitions) {
   std::vector<std::string> all;
   for (const auto& [profile, partition] : partitions)
@@ -46,10 +32,10 @@ TEST(Partitions, CountersAreTheFiguresOfTheProfiles) {
   const auto& first = partitions.front();
   EXPECT_EQ(first.profile->name, "1g.5gb");
   EXPECT_EQ(
-      values(first.partition.takes, first.partition.takes),
-      (Values{
+      first.partition.takes,
+      (Counters{
           {"memory", first.profile->memory_mib}, {"multiprocessors", 14}, {"copy-engines", 1}, {"memory-slice-6", 1}}));
-  const auto all = values(first.partition.of_gpu, all_of_a(partitions));
+  const auto& all = first.partition.of_gpu;
   EXPECT_THAT(all,
               AllOf(Contains(Pair("multiprocessors", 98)), Contains(Pair("copy-engines", 7)),
                     Contains(Pair("decoders", 5)), Contains(Pair("jpeg-engines", 1)), Contains(Pair("ofa-engines", 1)),
@@ -74,11 +60,11 @@ TEST(Partitions, AnInstanceOfAnotherProgramTakesItsPart) {
   gpu.foreign = {{9, 3, {4, 4}}};
   const auto after = partitions_of(gpu);
   EXPECT_EQ(names(after), names(before));
-  const auto left = values(after.front().partition.of_gpu, all_of_a(after));
+  const auto left = after.front().partition.of_gpu;
   EXPECT_THAT(left, AllOf(Contains(Pair("memory-slice-3", 1)), Contains(Pair("memory-slice-4", 0)),
                           Contains(Pair("memory-slice-7", 0)), Contains(Pair("multiprocessors", 56))));
   gpu.foreign = {{4711, 0, {6, 1}}};  // of a profile that the driver does not list
-  EXPECT_THAT(values(partitions_of(gpu).front().partition.of_gpu, all_of_a(after)),
+  EXPECT_THAT(partitions_of(gpu).front().partition.of_gpu,
               AllOf(Contains(Pair("memory-slice-6", 0)), Contains(Pair("multiprocessors", 98))));
 }
 
@@ -114,10 +100,10 @@ void search(const std::vector<PlacedProfile>& all, std::size_t from, Set& chosen
 }
 
 // "": by the counters they fit together.
-std::string exceeded(const Set& set, const Values& all) {
-  Values taken;
+std::string exceeded(const Set& set, const Counters& all) {
+  Counters taken;
   for (const auto* one : set)
-    for (const auto& [name, value] : named_counters(one->partition.takes, one->partition.takes)) taken[name] += value;
+    for (const auto& [name, value] : one->partition.takes) taken[name] += value;
   for (const auto& [name, value] : taken)
     if (value > all.at(name)) return name;
   return "";
@@ -130,7 +116,7 @@ TEST(Partitions, TheCountersAcceptWhatFitsOnTheGpu) {
     const PartitionableGpu gpu{model.profiles, {}};
     const auto partitions = partitions_of(gpu);
     ASSERT_FALSE(partitions.empty());
-    const auto all = values(partitions.front().partition.of_gpu, all_of_a(partitions));
+    const auto all = partitions.front().partition.of_gpu;
     ASSERT_LE(all.size(), 32u);
     Set chosen;
     std::size_t budget = 3'000;

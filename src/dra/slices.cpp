@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
@@ -18,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr std::string_view kNvidia = "gpu.nvidia.com";  // whose names of attributes these are
 constexpr std::size_t kLongestObjectName = 253;
-constexpr const char* kCounter = "gpu";
+const Counters kWholeGpu{{"gpu", 1}};
 constexpr std::array kEngines{"copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines"};
 
 std::string counter_set_of(const Device& device) {
@@ -35,27 +34,6 @@ std::string semantic_version(std::string_view text) {
   }
   while (numbers.size() < 3) numbers.emplace_back("0");
   return join(numbers, ".");
-}
-
-// As NVIDIA's driver writes it; "" = unknown.
-std::string_view architecture_of(gpu::ComputeCapability capability) {
-  switch (capability.major) {
-    case 5:
-      return "Maxwell";
-    case 6:
-      return "Pascal";
-    case 7:
-      return capability.minor < 5 ? "Volta" : "Turing";
-    case 8:
-      return capability.minor < 9 ? "Ampere" : "Ada Lovelace";
-    case 9:
-      return "Hopper";
-    case 10:
-    case 12:
-      return "Blackwell";
-    default:
-      return "";
-  }
 }
 
 class Attributes {
@@ -80,7 +58,7 @@ void add_names(const Device& device, const std::string& domain, Attributes& attr
   attributes.text(domain + "parentUUID", device.parent_uuid);
   attributes.text(domain + "profile", device.profile);
   attributes.text(domain + "productName", device.product);
-  attributes.text(domain + "architecture", architecture_of(device.compute_capability));
+  attributes.text(domain + "architecture", gpu::architecture_of(device.compute_capability));
   if (major > 0) attributes.version(domain + "cudaComputeCapability", fmt::format("{}.{}.0", major, minor));
   attributes.version(domain + "driverVersion", semantic_version(device.driver_version));
   if (const int cuda = device.cuda_driver_version; cuda > 0)
@@ -132,36 +110,20 @@ bool counts(const Device& device) {
   return has_endpoint(device.kind) || device.partition;
 }
 
-// `shown`: a device of the GPU has some of these counters.
-Json json_of_counters(const Counters& counters, const Counters& shown) {
+Json json_of(const Counters& counters) {
   Json json = Json::object();
-  for (const auto& [name, value] : named_counters(counters, shown))
+  for (const auto& [name, value] : counters)
     json[name]["value"] = name == "memory" ? quantity_of(mib(value)) : std::to_string(value);
   return json;
-}
-
-Json taken_by(const Device& device) {
-  if (device.partition) return json_of_counters(device.partition->takes, device.partition->takes);
-  return {{kCounter, {{"value", "1"}}}};
 }
 
 // The counter set of each GPU whose published devices draw on it, in their order.
 Json counter_sets(const std::vector<const Device*>& published) {
   Json sets = Json::array();
-  std::map<std::string, Counters> drawn;  // by any device of the GPU
-  for (const Device* device : published)
-    if (device->partition) {
-      auto& most = drawn[device->gpu_uuid];
-      most = larger(most, device->partition->takes);
-    }
   for (const Device* device : published) {
-    if (!counts(*device)) continue;
     const std::string name = counter_set_of(*device);
-    if (std::ranges::any_of(sets, [&](const Json& set) { return set["name"] == name; })) continue;
-    sets.push_back(
-        {{"name", name},
-         {"counters", device->partition ? json_of_counters(device->partition->of_gpu, drawn[device->gpu_uuid])
-                                        : taken_by(*device)}});
+    if (!counts(*device) || std::ranges::any_of(sets, [&](const Json& set) { return set["name"] == name; })) continue;
+    sets.push_back({{"name", name}, {"counters", json_of(device->partition ? device->partition->of_gpu : kWholeGpu)}});
   }
   return sets;
 }
@@ -172,7 +134,9 @@ Json json_of_device(const Device& device, const Pool& pool) {
   if (device.kind == Kind::kShared || device.kind == Kind::kMonitor) json["allowMultipleAllocations"] = true;
   if (device.kind == Kind::kMonitor) return json;
   if (pool.features.counters && counts(device))
-    json["consumesCounters"] = Json::array({{{"counterSet", counter_set_of(device)}, {"counters", taken_by(device)}}});
+    json["consumesCounters"] =
+        Json::array({{{"counterSet", counter_set_of(device)},
+                      {"counters", json_of(device.partition ? device.partition->takes : kWholeGpu)}}});
   if (device.fault && pool.features.taints) json["taints"] = Json::array({taint_of(*device.fault, pool)});
   return json;
 }
@@ -201,23 +165,20 @@ std::vector<const Device*> in_order(const std::vector<Device>& devices, const Fe
 std::vector<std::string> notes_of(const std::vector<Device>& devices, const Features& features) {
   std::vector<std::string> notes;
   const auto any = [&devices](auto which) { return std::ranges::any_of(devices, which); };
+  const auto drops = [&notes](const char* field, const char* withheld, const char* gate) {
+    notes.push_back(
+        fmt::format("the API server drops {}: {} are not published; switch the feature gate {} on in API server and "
+                    "scheduler (default since Kubernetes 1.36)",
+                    field, withheld, gate));
+  };
   const bool shared = any([](const Device& device) { return device.kind == Kind::kShared; });
   if (shared && !features.shares)
-    notes.emplace_back(
-        "the API server drops allowMultipleAllocations: shared and monitor devices are not published; switch the "
-        "feature gate DRAConsumableCapacity on in API server and scheduler (default since Kubernetes 1.36)");
-  if (shared && !features.counters)
-    notes.emplace_back(
-        "the API server drops consumesCounters: shared devices are not published; switch the feature gate "
-        "DRAPartitionableDevices on in API server and scheduler (default since Kubernetes 1.36)");
+    drops("allowMultipleAllocations", "shared and monitor devices", "DRAConsumableCapacity");
+  if (shared && !features.counters) drops("consumesCounters", "shared devices", "DRAPartitionableDevices");
   if (!features.counters && any([](const Device& device) { return device.partition.has_value(); }))
-    notes.emplace_back(
-        "the API server drops consumesCounters: MIG partitions on demand are not published; switch the feature gate "
-        "DRAPartitionableDevices on in API server and scheduler (default since Kubernetes 1.36)");
+    drops("consumesCounters", "MIG partitions on demand", "DRAPartitionableDevices");
   if (!features.taints && any([](const Device& device) { return device.fault.has_value(); }))
-    notes.emplace_back(
-        "the API server drops taints: faulty devices are not published; switch the feature gate DRADeviceTaints on in "
-        "API server and scheduler (default since Kubernetes 1.36)");
+    drops("taints", "faulty devices", "DRADeviceTaints");
   return notes;
 }
 

@@ -92,14 +92,10 @@ std::string product(const Gpu& gpu, const std::string& kind, const Division& div
 }
 
 std::string family(gpu::ComputeCapability capability) {
-  // By the first capability of each; what lies between two is of the former, with the same major number.
-  constexpr std::pair<gpu::ComputeCapability, const char*> kFamilies[] = {
-      {{13, 0}, "rubin"}, {{12, 0}, "blackwell"}, {{10, 0}, "blackwell"}, {{9, 0}, "hopper"}, {{8, 9}, "ada-lovelace"},
-      {{8, 0}, "ampere"}, {{7, 5}, "turing"},     {{7, 0}, "volta"},      {{6, 0}, "pascal"}, {{5, 0}, "maxwell"},
-      {{3, 0}, "kepler"}, {{2, 0}, "fermi"},      {{1, 0}, "tesla"}};
-  for (const auto& [first, name] : kFamilies)
-    if (first.major == capability.major && first.minor <= capability.minor) return name;
-  return "undefined";
+  std::string name(gpu::architecture_of(capability));
+  if (name.empty()) return "undefined";
+  std::ranges::transform(name, name.begin(), [](char c) { return c == ' ' ? '-' : to_lower(c); });
+  return name;
 }
 
 void set(Labels& labels, const std::string& resource, const std::string& suffix, std::string value) {

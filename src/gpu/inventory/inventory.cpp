@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 
@@ -44,6 +45,17 @@ std::string sysfs_address(std::string_view nvml_bus_id) {
     --spare;
   }
   return address;
+}
+
+std::string_view architecture_of(ComputeCapability capability) {
+  // By the first capability of each; what lies between two is of the former, with the same major number.
+  static constexpr std::pair<ComputeCapability, std::string_view> kArchitectures[] = {
+      {{13, 0}, "Rubin"}, {{12, 0}, "Blackwell"}, {{10, 0}, "Blackwell"}, {{9, 0}, "Hopper"}, {{8, 9}, "Ada Lovelace"},
+      {{8, 0}, "Ampere"}, {{7, 5}, "Turing"},     {{7, 0}, "Volta"},      {{6, 0}, "Pascal"}, {{5, 0}, "Maxwell"},
+      {{3, 0}, "Kepler"}, {{2, 0}, "Fermi"},      {{1, 0}, "Tesla"}};
+  for (const auto& [first, name] : kArchitectures)
+    if (first.major == capability.major && first.minor <= capability.minor) return name;
+  return {};
 }
 
 // Cores per SM by architecture, from NVIDIA's CUDA programming guide (arithmetic units for 32-bit floating point).

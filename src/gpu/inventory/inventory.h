@@ -115,6 +115,9 @@ bool is_display_gpu(const Gpu& gpu);
 // "00000000:3B:00.0", NVML's format → "0000:3b:00.0", the function's name in sysfs. "" if the input is not an address.
 std::string sysfs_address(std::string_view nvml_bus_id);
 
+// "Hopper", "Ada Lovelace"; "" = unknown.
+std::string_view architecture_of(ComputeCapability capability);
+
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability);
 
