@@ -9,19 +9,9 @@
 #include "os/clock/clock.h"
 
 namespace tranche::gpu::nvml {
-namespace {
-constexpr Duration kSilence = std::chrono::seconds(10);
-}
 
 Channel::Channel(os::Loop& loop, NvmlThread::Callbacks callbacks, os::Fd wake)
     : loop_(&loop), callbacks_(std::move(callbacks)), wake_(std::move(wake)) {}
-
-template <class Value>
-void Channel::report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, Value value) {
-  post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
-    if (callbacks.*callback) (callbacks.*callback)(value);
-  });
-}
 
 void Channel::request(const std::function<void(Requests&)>& change) {
   {
@@ -31,28 +21,6 @@ void Channel::request(const std::function<void(Requests&)>& change) {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written =
       ::write(wake_.get(), &one, sizeof(one));  // counter full: the thread is already awake
-}
-
-void Channel::ask_use() {
-  bool silent = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) return;
-    if (!use_asked_) {
-      use_asked_ = true;
-      use_asked_at_ = loop_->now();
-    } else {
-      silent = loop_->now() - use_asked_at_ >= kSilence;
-    }
-  }
-  if (silent) {
-    return report(&NvmlThread::Callbacks::on_use,
-                  Result<std::vector<GpuUse>>(fail(
-                      Kind::kTimeout,
-                      "a call into the driver has not returned for more than 10 s; see dmesg for Xid or GSP messages",
-                      "libnvidia-ml.so.1")));
-  }
-  request([](Requests& requests) { requests.use = true; });
 }
 
 bool Channel::close(Duration patience) {
@@ -104,26 +72,6 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
     }
     turn(self->callbacks_);  // runs on the loop's thread, the only one that closes the channel
   });
-}
-
-void Channel::report_inventory(Result<Inventory> inventory) {
-  report(&NvmlThread::Callbacks::on_inventory, std::move(inventory));
-}
-
-void Channel::report_event(GpuEvent event) {
-  report(&NvmlThread::Callbacks::on_event, std::move(event));
-}
-
-void Channel::report_use(Result<std::vector<GpuUse>> use) {
-  {
-    const std::lock_guard lock(mutex_);
-    use_asked_ = false;
-  }
-  report(&NvmlThread::Callbacks::on_use, std::move(use));
-}
-
-void Channel::report_telemetry(std::vector<GpuTelemetry> round) {
-  report(&NvmlThread::Callbacks::on_telemetry, std::move(round));
 }
 
 void Channel::report_sample(const std::vector<GpuSample>& samples) {

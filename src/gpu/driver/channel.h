@@ -9,6 +9,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -38,7 +40,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   // Loop thread.
   void request(const std::function<void(Requests&)>& change);
-  void ask_use();                 // reports a failure itself if the driver thread has not responded for too long
   bool close(Duration patience);  // requests the stop and waits for finished(); false: timed out
 
   // How long the driver thread has been busy without a rest; absent while it rests.
@@ -53,10 +54,12 @@ class Channel : public std::enable_shared_from_this<Channel> {
   int wake_fd() const { return wake_.get(); }
   Requests take();  // also clears the wake-up
   bool stopping() const;
-  void report_inventory(Result<Inventory> inventory);
-  void report_event(GpuEvent event);
-  void report_use(Result<std::vector<GpuUse>> use);
-  void report_telemetry(std::vector<GpuTelemetry> round);
+  template <class Value>
+  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, std::type_identity_t<Value> value) {
+    post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
+      if (callbacks.*callback) (callbacks.*callback)(value);
+    });
+  }
   // A round with new figures counts as sampled once the loop has them. A round without counts once the loop has all
   // earlier ones. So a reader of last_sample() never pairs old figures with a newer time.
   void report_sample(const std::vector<GpuSample>& samples);
@@ -67,8 +70,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
  private:
   void note_sampled(const std::vector<GpuSample>& samples);  // call with mutex_ held
   void post(std::function<void(const NvmlThread::Callbacks&)> turn);
-  template <class Value>
-  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, Value value);
 
   mutable std::mutex mutex_;
   std::condition_variable ended_;
@@ -77,8 +78,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
   os::Fd wake_;
   Requests requests_;
   bool finished_ = false;
-  bool use_asked_ = false;  // and not answered yet
-  MonoTime use_asked_at_;
   std::optional<MonoTime> working_since_;
   std::map<std::string, MonoTime> sampled_;  // by GPU
   int samples_under_way_ = 0;

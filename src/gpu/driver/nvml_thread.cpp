@@ -45,7 +45,7 @@ void NvmlThread::rescan() {
 }
 
 void NvmlThread::ask_use() {
-  if (channel_) channel_->ask_use();
+  if (channel_) channel_->request([](nvml::Requests& requests) { requests.use = true; });
 }
 
 void NvmlThread::measure() {

@@ -12,6 +12,8 @@
 namespace tranche::gpu::nvml {
 namespace {
 
+using Callbacks = NvmlThread::Callbacks;
+
 constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need a restarted library
 // A device node appears before its GPU answers, and disappears after the GPU no longer does.
 constexpr int kFreshStarts = 4;      // per change of the kernel's signs, while the inventory stays the same …
@@ -48,7 +50,7 @@ bool Session::open_driver() {
   Result<std::unique_ptr<Driver>> opened = Driver::open(settings_);
   if (!opened) {
     all_lost(opened.error());
-    channel_->report_inventory(std::unexpected(std::move(opened).error()));
+    channel_->report(&Callbacks::on_inventory, std::unexpected(std::move(opened).error()));
     reported_.reset();
     return false;
   }
@@ -69,23 +71,17 @@ void Session::close_driver() {
 void Session::wait_for_driver() {
   const MonoTime until = os::mono_now() + retry_;
   retry_ = std::min(retry_ * 2, settings_.retry_most);
-  DeviceHints arrival(settings_.system_root);
-  for (MonoTime now = os::mono_now(); now < until; now = os::mono_now()) {
-    pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {arrival.fd(), POLLIN, 0}};
-    channel_->rests();
-    const timespec wait = to_wait(until - now);
-    ::ppoll(fds, arrival.fd() >= 0 ? 2 : 1, &wait, nullptr);
-    channel_->works();
-    Requests requests = channel_->take();
-    const bool again = requests.rescan || requests.stop;
+  while (os::mono_now() < until) {
+    Requests requests = wait(until) ? channel_->take() : Requests();
+    const bool again = std::exchange(hinted_, false) || requests.rescan || requests.stop;
     refuse(std::move(requests));
-    if (again || arrival.seen()) return;
+    if (again) return;
   }
 }
 
 void Session::refuse(Requests requests) {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
-  if (requests.use) channel_->report_use(reason());
+  if (requests.use) channel_->report(&Callbacks::on_use, reason());
   if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), os::mono_now());
   for (ModeRequest& request : requests.modes) channel_->report_mode(std::move(request), reason());
 }
@@ -118,7 +114,7 @@ void Session::serve() {
       else
         channel_->sampled(sampler_.samples());
     }
-    if (telemetry_.step(driver_->library(), now)) channel_->report_telemetry(telemetry_.round());
+    if (telemetry_.step(driver_->library(), now)) channel_->report(&Callbacks::on_telemetry, telemetry_.round());
     if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
     events_at_ = next_on_grid(now, settings_.event_pace);
     if (now >= events_again_at_) drain_events();
@@ -185,7 +181,7 @@ void Session::answer(Requests requests) {
   if (requests.use) {
     Result<std::vector<GpuUse>> use = driver_->use();
     const bool someone_silent = !use || use->size() < driver_->held().size();
-    channel_->report_use(std::move(use));
+    channel_->report(&Callbacks::on_use, std::move(use));
     if (someone_silent) find_lost();
   }
   if (requests.sample && sampler_.follow(*std::move(requests.sample), os::mono_now()))
@@ -203,7 +199,7 @@ bool Session::scan_and_register(bool report_always) {
   telemetry_.forget(driver_->library());
   Result<Inventory> scanned = driver_->scan();
   if (!scanned) {
-    channel_->report_inventory(std::move(scanned));
+    channel_->report(&Callbacks::on_inventory, std::move(scanned));
     reported_.reset();
     return false;
   }
@@ -211,14 +207,15 @@ bool Session::scan_and_register(bool report_always) {
   sampler_.handles(driver_->held());
   for (const Held& gpu : driver_->held()) {
     known_.insert(gpu.uuid);
-    if (lost_.erase(gpu.uuid) != 0) channel_->report_event({.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
+    if (lost_.erase(gpu.uuid) != 0)
+      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
   }
   unplaced_ = std::ranges::any_of(scanned->gpus, [](const Gpu& gpu) {
     return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !is_placed(mig); });
   });
   if (report_always || reported_ != *scanned) {
     reported_ = *scanned;
-    channel_->report_inventory(std::move(scanned));
+    channel_->report(&Callbacks::on_inventory, std::move(scanned));
   }
   report_watches();
   return true;
@@ -377,7 +374,7 @@ bool Session::deliver(const EventData& event) {
     default:
       return event.event_type == kEventMigChange;
   }
-  channel_->report_event(std::move(gpu_event));
+  channel_->report(&Callbacks::on_event, std::move(gpu_event));
   return false;
 }
 
@@ -396,7 +393,8 @@ void Session::report_watches() {
     for (const Watch& watch : events_->watches()) {
       if (watch.state == Watch::State::kFailed) unwatched[watch.uuid] = watch.why;
       if (watch.state == Watch::State::kUnsupported && unsupported_.insert(watch.uuid).second)
-        channel_->report_event({.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
+        channel_->report(&Callbacks::on_event,
+                         {.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
     }
   }
   if (!wait_trouble_.empty() && settings_.fault_events)
@@ -404,10 +402,11 @@ void Session::report_watches() {
   for (const auto& [uuid, why] : unwatched) {
     const auto old = unwatched_.find(uuid);
     if (old == unwatched_.end() || old->second != why)
-      channel_->report_event({.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
+      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
   }
   for (const auto& [uuid, why] : unwatched_)
-    if (!unwatched.contains(uuid)) channel_->report_event({.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
+    if (!unwatched.contains(uuid))
+      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
   unwatched_ = std::move(unwatched);
 }
 
@@ -429,7 +428,8 @@ bool Session::find_lost() {
     if (driver_->answers(gpu)) continue;
     found = true;
     if (lost_.insert(gpu.uuid).second) {
-      channel_->report_event({.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
+      channel_->report(&Callbacks::on_event,
+                       {.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
     }
   }
   if (!found) return false;
@@ -445,7 +445,7 @@ void Session::all_lost(const Error& why) {
   if (code != Return::kDriverNotLoaded && code != Return::kVersionMismatch) return;
   for (const std::string& uuid : known_) {
     if (lost_.insert(uuid).second)
-      channel_->report_event({.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
+      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
   }
 }
 
