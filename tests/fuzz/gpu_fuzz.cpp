@@ -38,11 +38,7 @@ FUZZ(inventory_json) {
 // every line was either taken or counted.
 FUZZ(mig_minors) {
   const auto table = tranche::gpu::parse_mig_minors(text);
-  for (const auto& [key, minor] : table.gpu_instances) {
-    const auto [gpu, gi] = key;
-    if (minor > 0xfffff || table.of(gpu, gi) != minor) std::abort();
-  }
-  for (const auto& [key, minor] : table.compute_instances) {
+  for (const auto& [key, minor] : table.nodes) {
     const auto [gpu, gi, ci] = key;
     if (minor > 0xfffff || table.of(gpu, gi, ci) != minor) std::abort();
   }

@@ -22,14 +22,6 @@ struct Engines {
   std::array<std::uint32_t, 5>& counts;
 };
 
-struct PciClass {
-  std::uint32_t& number;
-};
-
-std::string text_of(const ComputeCapability& capability) {
-  return fmt::format("{}.{}", capability.major, capability.minor);
-}
-
 bool read_text(std::string_view text, ComputeCapability& into) {
   const auto pieces = split(text, '.');
   const auto major = parse_unsigned(pieces.front());
@@ -40,14 +32,10 @@ bool read_text(std::string_view text, ComputeCapability& into) {
   return true;
 }
 
-std::string text_of(const PciClass& pci_class) {
-  return fmt::format("{:#08x}", pci_class.number);
-}
-
-bool read_text(std::string_view text, const PciClass& into) {
+bool read_text(std::string_view text, std::uint32_t& pci_class) {
   const auto value = text.starts_with("0x") ? parse_unsigned(text.substr(2), 16) : std::nullopt;
   if (!value || *value > 0xffffff) return false;
-  into.number = static_cast<std::uint32_t>(*value);
+  pci_class = static_cast<std::uint32_t>(*value);
   return true;
 }
 
@@ -80,17 +68,23 @@ void describe(Fields& field, MigDevice& mig) {
 
 template <class Fields>
 void describe(Fields& field, Gpu& gpu) {
-  PciClass pci_class{gpu.pci_class};
+  // As text: a Reader has replaced it when it is checked.
+  std::string pci_class = fmt::format("{:#08x}", gpu.pci_class);
+  std::string capability = fmt::format("{}.{}", gpu.compute_capability.major, gpu.compute_capability.minor);
   field("uuid", gpu.uuid);
   field("index", gpu.index);
   field("minor", gpu.minor);
   field("name", gpu.name);
   field("pciBusId", gpu.pci_bus_id, kOptional);
-  field.text("pciClass", pci_class, "must be written like \"0x030200\"", kOptional);
+  field("pciClass", pci_class, kOptional);
+  field.check(read_text(pci_class, gpu.pci_class), "pciClass",
+              "must be written like \"0x030200\", but is " + in_quotes(pci_class));
   field("pcieRoot", gpu.pcie_root, kSparse);
   field("numaNode", gpu.numa_node, kSparse);
   field("memoryBytes", gpu.memory.value);
-  field.text("computeCapability", gpu.compute_capability, "must be written like \"9.0\"", kRequired);
+  field("computeCapability", capability);
+  field.check(read_text(capability, gpu.compute_capability), "computeCapability",
+              "must be written like \"9.0\", but is " + in_quotes(capability));
   field("smCount", gpu.sm_count, kOptional);
   field("migCapable", gpu.mig_capable, kOptional);
   field("migEnabled", gpu.mig_enabled, kOptional);
@@ -141,7 +135,6 @@ class Writer {
       if (field == kSparse && value == T{}) return;
     json_[key] = made(value);
   }
-  void text(const char* key, const auto& value, const char*, Field) { json_[key] = text_of(value); }
   void check(bool, const std::string&, const std::string&) {}
 
   template <class T>
@@ -178,11 +171,6 @@ class Reader {
     const auto found = json_.find(key);
     if (found != json_.end()) return read(*found, path_of(key), into);
     check(field != kRequired, key, "is missing");
-  }
-  void text(const char* key, auto& into, const char* rule, Field field) {
-    std::string text = text_of(into);
-    (*this)(key, text, field);
-    check(read_text(text, into), key, std::string(rule) + ", but is " + in_quotes(text));
   }
   void check(bool good, const std::string& key, const std::string& what) {
     if (!good && !error_) error_ = path_of(key) + " " + what;

@@ -11,27 +11,19 @@ constexpr std::size_t kMostQuoted = 3;
 constexpr std::uint64_t kMostMinor = (1u << 20) - 1;  // the largest minor on Linux
 constexpr std::uint64_t kMostInstance = 0xffff;       // far beyond any GPU, and safe in arithmetic
 
-// "gi7" → 7 for the prefix "gi".
-std::optional<std::uint32_t> number_after(std::string_view prefix, std::string_view piece) {
-  if (!piece.starts_with(prefix)) return std::nullopt;
-  const auto number = parse_unsigned(piece.substr(prefix.size()));
-  if (!number || *number > kMostInstance) return std::nullopt;
-  return static_cast<std::uint32_t>(*number);
-}
-
+// "gpu0/gi7/access" or "gpu0/gi7/ci1/access".
 bool read_instance(std::string_view name, std::uint32_t minor, MigMinors& table) {
+  constexpr std::array<std::string_view, 3> kPrefixes{"gpu", "gi", "ci"};
   const auto pieces = split(name, '/');
   if (pieces.size() < 3 || pieces.size() > 4 || pieces.back() != "access") return false;
-  const auto gpu = number_after("gpu", pieces[0]);
-  const auto gi = number_after("gi", pieces[1]);
-  if (!gpu || !gi) return false;
-  if (pieces.size() == 3) {
-    table.gpu_instances[{*gpu, *gi}] = minor;
-    return true;
+  std::array<std::uint32_t, 3> key{0, 0, kNoInstance};
+  for (std::size_t i = 0; i + 1 < pieces.size(); ++i) {
+    const auto [prefix, piece] = std::pair(kPrefixes.at(i), pieces[i]);
+    const auto number = piece.starts_with(prefix) ? parse_unsigned(piece.substr(prefix.size())) : std::nullopt;
+    if (!number || *number > kMostInstance) return false;
+    key.at(i) = static_cast<std::uint32_t>(*number);
   }
-  const auto ci = number_after("ci", pieces[2]);
-  if (!ci) return false;
-  table.compute_instances[{*gpu, *gi, *ci}] = minor;
+  table.nodes[key] = minor;
   return true;
 }
 
@@ -44,21 +36,11 @@ bool read_line(std::string_view line, MigMinors& table) {
   return read_instance(words[0], static_cast<std::uint32_t>(*number), table);
 }
 
-template <class Map>
-std::optional<std::uint32_t> found_in(const Map& map, const typename Map::key_type& key) {
-  const auto found = map.find(key);
-  if (found == map.end()) return std::nullopt;
-  return found->second;
-}
-
 }  // namespace
 
-std::optional<std::uint32_t> MigMinors::of(std::uint32_t gpu_minor, std::uint32_t gi) const {
-  return found_in(gpu_instances, {gpu_minor, gi});
-}
-
 std::optional<std::uint32_t> MigMinors::of(std::uint32_t gpu_minor, std::uint32_t gi, std::uint32_t ci) const {
-  return found_in(compute_instances, {gpu_minor, gi, ci});
+  const auto found = nodes.find({gpu_minor, gi, ci});
+  return found == nodes.end() ? std::nullopt : std::optional(found->second);
 }
 
 MigMinors parse_mig_minors(std::string_view text) {

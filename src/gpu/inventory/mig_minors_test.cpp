@@ -56,7 +56,7 @@ TEST(MigMinors, LinesThatDoNotFitAreQuotedAndTheOthersHold) {
 
 TEST(MigMinors, NoTextIsAnEmptyTable) {
   const MigMinors table = parse_mig_minors("");
-  EXPECT_THAT(table.gpu_instances, testing::IsEmpty());
+  EXPECT_THAT(table.nodes, testing::IsEmpty());
   EXPECT_EQ(table.of(0, 0), std::nullopt);
   EXPECT_EQ(table.bad_lines, 0u);
 }
