@@ -36,44 +36,27 @@ std::string xid_text(std::uint64_t xid, bool guessed) {
                      guessed ? ", and the driver would not say on which GPU" : "");
 }
 
-Scope of_instances(const Gpu& gpu, std::uint32_t gi, std::uint32_t ci) {
-  Scope scope;
-  for (const auto& mig : gpu.mig_devices) {
-    if (mig.gpu_instance == gi && (ci == kNoInstance || mig.compute_instance == ci))
-      scope.targets.push_back({mig.uuid, gpu.uuid});
-  }
-  if (scope.targets.empty())
-    scope.unattributed = "GPU " + gpu.uuid + " has no MIG device in GPU instance " + std::to_string(gi) +
-                         (ci == kNoInstance ? "" : ", compute instance " + std::to_string(ci));
-  return scope;
-}
-
 }  // namespace
 
 Scope scope_of(const Inventory& inventory, std::string_view uuid, std::uint32_t gpu_instance,
                std::uint32_t compute_instance) {
   Scope scope;
-  if (uuid.empty()) {
-    scope.guessed = true;
-    for (const auto& gpu : inventory.gpus) scope.targets.push_back({gpu.uuid, gpu.uuid});
-    if (scope.targets.empty()) scope.unattributed = "no GPU is known";
-    return scope;
-  }
-  if (const auto* gpu = find_gpu(inventory, uuid)) {
-    // Without MIG there are no instances to distinguish, whatever the event names.
-    if (gpu_instance != kNoInstance && !gpu->mig_devices.empty())
-      return of_instances(*gpu, gpu_instance, compute_instance);
-    scope.targets.push_back({gpu->uuid, gpu->uuid});
-    return scope;
-  }
+  scope.guessed = uuid.empty();
   for (const auto& gpu : inventory.gpus) {
-    for (const auto& mig : gpu.mig_devices) {
-      if (mig.uuid != uuid) continue;
-      scope.targets.push_back({mig.uuid, gpu.uuid});
-      return scope;
-    }
+    // Without MIG there are no instances to distinguish, whatever the event names.
+    const bool names_instance = gpu.uuid == uuid && gpu_instance != kNoInstance && !gpu.mig_devices.empty();
+    if ((scope.guessed || gpu.uuid == uuid) && !names_instance) scope.targets.push_back({gpu.uuid, gpu.uuid});
+    for (const auto& mig : gpu.mig_devices)
+      if (mig.uuid == uuid || (names_instance && mig.gpu_instance == gpu_instance &&
+                               (compute_instance == kNoInstance || mig.compute_instance == compute_instance)))
+        scope.targets.push_back({mig.uuid, gpu.uuid});
+    if (names_instance && scope.targets.empty())
+      scope.unattributed =
+          fmt::format("GPU {} has no MIG device in GPU instance {}{}", gpu.uuid, gpu_instance,
+                      compute_instance == kNoInstance ? "" : fmt::format(", compute instance {}", compute_instance));
   }
-  scope.unattributed = in_quotes(uuid) + " is no GPU or MIG device of this node";
+  if (scope.targets.empty() && scope.unattributed.empty())
+    scope.unattributed = scope.guessed ? "no GPU is known" : in_quotes(uuid) + " is no GPU or MIG device of this node";
   return scope;
 }
 
