@@ -43,13 +43,9 @@ std::optional<MigChange> change_from(const Json& json) try {
   return std::nullopt;
 }
 
-bool stopped(const MigCallbacks& callbacks) {
-  return callbacks.stop && callbacks.stop();
-}
-
-bool pause(const MigCallbacks& callbacks, int attempt) {
-  const Duration wait = kFirstPause * (1 << (2 * (attempt - 1)));  // 25, 100, 400 ms
-  return callbacks.pause ? callbacks.pause(wait) : !stopped(callbacks);
+bool pause(const MigCallbacks& callbacks, int tries) {
+  const Duration wait = tries == 0 ? Duration() : kFirstPause * (1 << (2 * (tries - 1)));  // 25, 100, 400 ms
+  return !callbacks.pause || callbacks.pause(wait);
 }
 
 // Makes the driver's call of a step.
@@ -92,13 +88,12 @@ Walked walk(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallback
     Result<std::optional<Step>> step = next(*gpu);
     if (!step) return {std::unexpected(std::move(step).error())};
     if (!*step) return {};
-    if (stopped(callbacks)) return {.stopped = true};
     tries = *step == last ? tries + 1 : 0;
     last = *std::move(step);
     if (tries == kTries && taken)
       taken = fail(Kind::kUnavailable, "the driver reports success and the GPU is as before");
     if (tries == kTries) return {.status = std::move(taken), .stuck = std::move(last)};
-    if (tries > 0 && !pause(callbacks, tries)) return {.stopped = true};
+    if (!pause(callbacks, tries)) return {.stopped = true};
     taken = take(*last);
   }
   return {fail(Kind::kUnavailable,
@@ -115,13 +110,14 @@ class LayoutChange {
     for (auto& begun : files_.unfinished(lost)) {
       if (begun.gpu != change_.gpu || begun.boot != change_.boot || begun.waits_for_reset) continue;
       change_.before = std::move(begun.before);  // of the first change that failed to end
-      has_before_ = true;
+      has_record_ = true;
     }
     MigOutcome outcome = go(change_.target);
     change_.waits_for_reset = outcome.what == What::kNeedsReset;
     if (change_.waits_for_reset) (void)files_.write(change_);
     if (outcome.what != What::kFailed || outcome.steps.empty()) {
-      if (outcome.what == What::kDone || outcome.what == What::kFailed) (void)files_.forget(change_.gpu);
+      const bool ended = outcome.what == What::kDone || outcome.what == What::kFailed;
+      if (ended && was_read_) (void)files_.forget(change_.gpu);
       return outcome;
     }
     MigOutcome undone = go(change_.before);
@@ -149,7 +145,7 @@ class LayoutChange {
       if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
       add_users(gpu, callbacks_.users);
       outcome.now = layout_of(gpu);
-      if (!std::exchange(has_before_, true)) change_.before = outcome.now;
+      if (!std::exchange(was_read_, true) && !has_record_) change_.before = outcome.now;
       auto step = next_step(gpu, target);
       if (!step || !destroys(*step)) return step;
       if (step->what == Step::What::kReset)
@@ -195,7 +191,8 @@ class LayoutChange {
   const MigChangeFiles& files_;
   const MigCallbacks& callbacks_;
   MigChange change_;
-  bool has_before_ = false;
+  bool has_record_ = false;  // of an earlier program
+  bool was_read_ = false;
 };
 
 class PartitionChange {

@@ -64,9 +64,8 @@ struct MigOutcome {
 
 struct MigCallbacks {
   Users users{};                                    // any thread; not for a partition
-  std::function<bool()> stop{};                     // asked between calls
   std::function<void(const Step& step)> on_step{};  // before each call
-  std::function<bool(Duration)> pause{};            // between two tries; false: stop
+  std::function<bool(Duration)> pause{};            // before each call, longer before another try; false: stop
 };
 
 // Cuts a GPU into a layout. It destroys no instance that is in use by the report of the driver or the caller. After a

@@ -42,10 +42,6 @@ struct MigDriver::Job {
   Reading reading;
   std::vector<Done> done;
 
-  bool stopped() {
-    const std::lock_guard lock(mutex);
-    return stop;
-  }
   bool pause(Duration duration) {  // false: stop
     std::unique_lock lock(mutex);
     return !changed.wait_for(lock, duration, [this] { return stop; });
@@ -114,7 +110,6 @@ struct MigDriver::Job {
 
   MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
     MigCallbacks callbacks;
-    callbacks.stop = [this] { return stopped(); };
     callbacks.pause = [this](Duration duration) { return pause(duration); };
     callbacks.on_step = [this, gpu_index](const Step& step) { begins(gpu_index, to_string(step)); };
     callbacks.users = [shared](const std::string& uuid) { return shared->users(uuid); };
