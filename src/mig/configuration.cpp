@@ -255,10 +255,6 @@ std::string default_name(const ProfileName& profile) {
 
 }  // namespace
 
-bool DeviceFilter::matches(std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const {
-  return device == pci_device_id && (!subsystem || *subsystem == pci_subsystem_id);
-}
-
 std::optional<DeviceFilter> parse_device_filter(std::string_view text) {
   const auto colon = text.find(':');
   const auto device = parse_number(text.substr(0, colon));

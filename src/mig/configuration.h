@@ -19,7 +19,9 @@ namespace tranche::mig {
 struct DeviceFilter {
   std::uint32_t device = 0;                // 0xDDDDVVVV
   std::optional<std::uint32_t> subsystem;  // 0xSSSSVVVV; absent = every board
-  bool matches(std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const;
+  bool matches(std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const {
+    return device == pci_device_id && (!subsystem || *subsystem == pci_subsystem_id);
+  }
   friend auto operator<=>(const DeviceFilter&, const DeviceFilter&) = default;
 };
 std::optional<DeviceFilter> parse_device_filter(std::string_view text);

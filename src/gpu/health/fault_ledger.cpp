@@ -147,14 +147,6 @@ void FaultLedger::answered(const std::string& gpu, std::optional<std::uint32_t> 
   }
 }
 
-void FaultLedger::unwatched(const std::string& gpu, std::string why) {
-  unwatched_[gpu] = std::move(why);
-}
-
-void FaultLedger::watched(const std::string& gpu) {
-  unwatched_.erase(gpu);
-}
-
 void FaultLedger::keep_only(const Inventory& inventory) {
   const auto gone = [&](const std::string& uuid) { return scope_of(inventory, uuid, ~0u, ~0u).targets.empty(); };
   std::erase_if(records_, [&](const auto& entry) { return gone(entry.first); });

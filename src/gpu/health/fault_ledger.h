@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -66,8 +67,8 @@ class FaultLedger {
   void back(const std::string& gpu, MonoTime now);
   // The GPU answered. demand: its field 230, absent if the driver does not have that field.
   void answered(const std::string& gpu, std::optional<std::uint32_t> demand, MonoTime now);
-  void unwatched(const std::string& gpu, std::string why);
-  void watched(const std::string& gpu);
+  void unwatched(const std::string& gpu, std::string why) { unwatched_[gpu] = std::move(why); }
+  void watched(const std::string& gpu) { unwatched_.erase(gpu); }
   void keep_only(const Inventory& inventory);  // forgets devices that no longer exist
 
   // True when answered() is needed now; then false until the next interval.

@@ -28,23 +28,14 @@ bool is_display_gpu(const Gpu& gpu) {
 
 std::string sysfs_address(std::string_view nvml_bus_id) {
   // <domain>:<bus>:<device>.<function>; the kernel writes a domain of at least four digits, NVML always eight.
-  constexpr std::string_view kTail = "#:##:##.#";  // # = a hexadecimal digit; the domain's other digits stand before
-  if (nvml_bus_id.size() < kTail.size() + 3 || nvml_bus_id.size() > kTail.size() + 7) return {};
-  std::string address(nvml_bus_id);
-  const std::size_t tail = address.size() - kTail.size();
-  for (std::size_t i = 0; i < address.size(); ++i) {
-    char& c = address[i];
-    c = to_lower(c);
-    const bool digit = is_digit(c) || (c >= 'a' && c <= 'f');
-    const char wanted = i < tail ? '#' : kTail[i - tail];
-    if (wanted == '#' ? !digit : c != wanted) return {};
-  }
-  std::size_t spare = tail - 3;
-  while (spare > 0 && address.front() == '0') {
-    address.erase(0, 1);
-    --spare;
-  }
-  return address;
+  const auto dot = std::min(nvml_bus_id.find('.'), nvml_bus_id.size());
+  const auto parts = split(nvml_bus_id.substr(0, dot), ':');
+  if (dot == nvml_bus_id.size() || parts.size() != 3) return {};
+  const auto domain = parse_unsigned(parts[0], 16), bus = parse_unsigned(parts[1], 16);
+  const auto device = parse_unsigned(parts[2], 16), function = parse_unsigned(nvml_bus_id.substr(dot + 1), 16);
+  if (!domain || !bus || !device || !function) return {};
+  if (*domain > 0xffffffff || *bus > 0xff || *device > 0xff || *function > 0xf) return {};
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", *domain, *bus, *device, *function);
 }
 
 std::string_view architecture_of(ComputeCapability capability) {

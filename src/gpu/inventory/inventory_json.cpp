@@ -18,10 +18,6 @@ using Json = nlohmann::ordered_json;
 enum class Field { kRequired, kOptional, kSparse };
 using enum Field;
 
-struct Engines {
-  std::array<std::uint32_t, 5>& counts;
-};
-
 bool read_text(std::string_view text, ComputeCapability& into) {
   const auto pieces = split(text, '.');
   const auto major = parse_unsigned(pieces.front());
@@ -42,14 +38,13 @@ bool read_text(std::string_view text, std::uint32_t& pci_class) {
 // The fields of each object, for a Reader or a Writer.
 
 template <class Fields>
-void describe(Fields& field, Engines& engines) {
+void describe(Fields& field, std::array<std::uint32_t, 5>& engines) {
   const char* const names[] = {"copy", "decoder", "encoder", "jpeg", "ofa"};
-  for (std::size_t i = 0; i < std::size(names); ++i) field(names[i], engines.counts[i], kOptional);
+  for (std::size_t i = 0; i < std::size(names); ++i) field(names[i], engines[i], kOptional);
 }
 
 template <class Fields>
 void describe(Fields& field, MigDevice& mig) {
-  Engines engines{mig.engines};
   field("uuid", mig.uuid);
   field("slot", mig.slot);
   field("gpuInstance", mig.gpu_instance);
@@ -59,7 +54,7 @@ void describe(Fields& field, MigDevice& mig) {
   field("smCount", mig.sm_count, kOptional);
   field("giSlices", mig.gi_slices);
   field("ciSlices", mig.ci_slices);
-  field("engines", engines, kOptional);
+  field("engines", mig.engines, kOptional);
   field("nominalMemoryBytes", mig.nominal_memory.value, kSparse);
   field("giCap", mig.gi_cap, kSparse);
   field("ciCap", mig.ci_cap, kSparse);

@@ -23,19 +23,13 @@ std::optional<std::uint32_t> take_number(std::string_view& text, std::string_vie
 
 // "+me", "+me.all", "+gfx-me", "+me,gfx": signs, each followed by names that begin with a letter.
 bool well_formed_attributes(std::string_view text) {
-  bool expects_name = false;
   if (!text.empty() && text.front() != '+' && text.front() != '-') return false;
-  for (const char c : text) {
-    if (c == '+' || c == '-' || c == ',' || c == '.') {
-      if (expects_name) return false;
-      expects_name = true;
-    } else if (!is_alnum(c) || (expects_name && is_digit(c))) {
-      return false;
-    } else {
-      expects_name = false;
-    }
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool is_sign = std::string_view("+-,.").contains(text[i]);
+    const char first = is_sign && i + 1 < text.size() ? text[i + 1] : 'a';  // of a name
+    if ((!is_sign && !is_alnum(text[i])) || !is_alnum(first) || is_digit(first)) return false;
   }
-  return !expects_name;
+  return text.empty() || is_alnum(text.back());
 }
 
 }  // namespace
@@ -43,10 +37,6 @@ bool well_formed_attributes(std::string_view text) {
 std::string to_string(const Placement& placement) {
   if (placement.size == 1) return fmt::format("slice {}", placement.start);
   return fmt::format("slices {}-{}", placement.start, placement.start + placement.size - 1);
-}
-
-bool overlap(const Placement& a, const Placement& b) {
-  return a.start < b.start + b.size && b.start < a.start + a.size;
 }
 
 std::string ProfileName::gpu_instance() const {
@@ -126,10 +116,6 @@ std::string list_of(const std::vector<Holder>& holders) {
 
 bool GpuInstance::busy() const {
   return held || std::ranges::any_of(compute, &ComputeInstance::held);
-}
-
-bool mode_needs_reset(gpu::ComputeCapability capability) {
-  return capability.major < 9;
 }
 
 void add_users(GpuState& gpu, const Users& users) {

@@ -26,7 +26,9 @@ struct Placement {
   friend auto operator<=>(const Placement&, const Placement&) = default;
 };
 std::string to_string(const Placement& placement);  // "slices 4-7", "slice 6"
-bool overlap(const Placement& a, const Placement& b);
+constexpr bool overlap(const Placement& a, const Placement& b) {
+  return a.start < b.start + b.size && b.start < a.start + a.size;
+}
 
 enum Engine : std::size_t { kCopyEngines, kDecoders, kEncoders, kJpegEngines, kOpticalFlowEngines, kEngineKinds };
 
@@ -115,7 +117,9 @@ struct WholeInstance {
 
 // Ampere: a change of the mode takes effect when the GPU is reset, or at the next start of the machine. Later GPUs: at
 // once when no process holds the GPU.
-bool mode_needs_reset(gpu::ComputeCapability capability);
+constexpr bool mode_needs_reset(gpu::ComputeCapability capability) {
+  return capability.major < 9;
+}
 
 struct GpuState {
   std::uint32_t index = 0;
