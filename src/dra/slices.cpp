@@ -36,44 +36,37 @@ std::string semantic_version(std::string_view text) {
   return join(numbers, ".");
 }
 
-class Attributes {
- public:
-  void add(const std::string& name, const char* type, Json value) { json_[name] = {{type, std::move(value)}}; }
-  void text(const std::string& name, std::string_view value) {
-    if (!value.empty()) add(name, "string", std::string(value.substr(0, kLongestAttribute)));
-  }
-  void version(const std::string& name, const std::string& value) {
-    if (!value.empty() && value.size() <= kLongestAttribute) add(name, "version", value);
-  }
-  Json take() { return std::move(json_); }
+void add(Json& attributes, const std::string& name, const char* type, std::string_view value) {
+  if (!value.empty()) attributes[name] = {{type, std::string(value.substr(0, kLongestAttribute))}};
+}
 
- private:
-  Json json_ = Json::object();
-};
-
-void add_names(const Device& device, const std::string& domain, Attributes& attributes) {
+void add_names(const Device& device, const std::string& domain, Json& attributes) {
   const auto [major, minor] = device.compute_capability;
-  attributes.text(domain + "type", to_string(device.kind));
-  if (!device.partition) attributes.text(domain + "uuid", device.gpu_uuid);  // an instance has one when it is made
-  attributes.text(domain + "parentUUID", device.parent_uuid);
-  attributes.text(domain + "profile", device.profile);
-  attributes.text(domain + "productName", device.product);
-  attributes.text(domain + "architecture", gpu::architecture_of(device.compute_capability));
-  if (major > 0) attributes.version(domain + "cudaComputeCapability", fmt::format("{}.{}.0", major, minor));
-  attributes.version(domain + "driverVersion", semantic_version(device.driver_version));
+  const auto text = [&](const char* name, std::string_view value) { add(attributes, domain + name, "string", value); };
+  const auto version = [&](const char* name, const std::string& value) {
+    add(attributes, domain + name, "version", value);
+  };
+  text("type", to_string(device.kind));
+  if (!device.partition) text("uuid", device.gpu_uuid);  // an instance has one when it is made
+  text("parentUUID", device.parent_uuid);
+  text("profile", device.profile);
+  text("productName", device.product);
+  text("architecture", gpu::architecture_of(device.compute_capability));
+  if (major > 0) version("cudaComputeCapability", fmt::format("{}.{}.0", major, minor));
+  version("driverVersion", semantic_version(device.driver_version));
   if (const int cuda = device.cuda_driver_version; cuda > 0)
-    attributes.version(domain + "cudaDriverVersion", fmt::format("{}.{}.0", cuda / 1000, cuda % 1000 / 10));
+    version("cudaDriverVersion", fmt::format("{}.{}.0", cuda / 1000, cuda % 1000 / 10));
 }
 
 // Bare names belong to the driver's own domain; they are repeated under NVIDIA's, so that its selectors work.
 Json attributes_of(const Device& device, const Pool& pool) {
-  Attributes attributes;
+  Json attributes = Json::object();
   add_names(device, "", attributes);
   if (pool.driver != kNvidia) add_names(device, std::string(kNvidia) + "/", attributes);
-  attributes.text("resource.kubernetes.io/pciBusID", gpu::sysfs_address(device.pci_bus_id));
-  attributes.text("resource.kubernetes.io/pcieRoot", device.pcie_root);
-  if (device.numa_node) attributes.add("resource.kubernetes.io/numaNode", "int", *device.numa_node);
-  return attributes.take();
+  add(attributes, "resource.kubernetes.io/pciBusID", "string", gpu::sysfs_address(device.pci_bus_id));
+  add(attributes, "resource.kubernetes.io/pcieRoot", "string", device.pcie_root);
+  if (device.numa_node) attributes["resource.kubernetes.io/numaNode"] = {{"int", *device.numa_node}};
+  return attributes;
 }
 
 Json policy(const std::string& usual, const std::string& least, const std::string& step) {
