@@ -37,12 +37,8 @@ void NodeProgram::open_mig() {
     nvml_.stop();  // a GPU with an open handle cannot be reset
   };
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_.emit_on_node(reason, message); };
-  callbacks.emit_on_pod = [this](const mig::Evictions::Pod& pod, const auto& reason, const auto& message) {
-    cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.name, pod.uid), reason, message);
-  };
-  callbacks.uid_of = [this](const mig::MigUser& user) {
-    const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod);
-    return pod == nullptr ? std::string() : pod->uid;
+  callbacks.emit_on_pod = [this](const mig::MigUser& pod, const auto& reason, const auto& message) {
+    cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.pod, pod.uid), reason, message);
   };
   driver_settings_ =
       config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
@@ -63,6 +59,7 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
           std::ranges::find_first_of(holding.slots, held.slots) != holding.slots.end())
         user = {holding.pod_namespace, holding.pod, holding.container};
     }
+    if (const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod)) user.uid = pod->uid;
     for (const auto& slot : held.slots) {
       auto& users = use.users[std::string(plan::device_of(slot))];
       if (std::ranges::find(users, user) == users.end()) users.push_back(user);
@@ -71,7 +68,7 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   for (const auto& [uid, claim] : claims_.prepared())
     for (const auto& part : claim.parts)
       if (part.kind != dra::Kind::kMonitor)
-        use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request});
+        use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request, claim.pod_uid});
   return use;
 }
 

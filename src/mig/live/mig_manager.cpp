@@ -52,10 +52,10 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
                      callbacks_.changed();
                    }),
       evictions_(loop,
-                 [this](const Evictions::Pod& pod, bool accepted, const std::string& why) {
+                 [this](const MigUser& pod, bool accepted, const std::string& why) {
                    report_.evictions = evictions_.accepted();
                    log::info("mig.eviction",
-                             {{"pod", pod.pod_namespace + "/" + pod.name}, {"accepted", accepted}, {"why", why}});
+                             {{"pod", pod.pod_namespace + "/" + pod.pod}, {"accepted", accepted}, {"why", why}});
                    callbacks_.emit_on_pod(
                        pod, kube::kMigEviction,
                        accepted
@@ -154,6 +154,7 @@ void MigManager::step() {
 void MigManager::on_read(MigDriver::Reading reading) {
   phase_ = Phase::kIdle;
   if (again_) return step();  // something is new since
+  waiting_devices_.clear();
   for (const auto& sentence : reading.lost) log::warning("mig.record_lost", {{"what", sentence}});
   if (reading.problem != read_problem_ && !reading.problem.empty())
     log::warning("mig.unreadable", {{"why", reading.problem}});
@@ -204,21 +205,20 @@ void MigManager::on_read(MigDriver::Reading reading) {
   }
   std::string why;
   const Configuration* wanted = choice_.find(reading.gpus, why);
-  if (wanted == nullptr) return refused("BadConfig", why);
+  if (wanted == nullptr) return failed("BadConfig", why);
   decide(reading, *wanted);
 }
 
 void MigManager::decide(const MigDriver::Reading& reading, const Configuration& wanted) {
   const Plan whole = make_plan(wanted, reading.gpus);
   if (const auto errors = texts_of(whole.problems, Severity::kError); !errors.empty())
-    return refused("NotPossible", errors);
+    return failed("NotPossible", errors);
   if (auto warnings = texts_of(whole.problems, Severity::kWarning); warnings != warned_) {
     warned_ = std::move(warnings);
     if (!warned_.empty()) log::warning("mig.config_warnings", {{"config", report_.config}, {"what", warned_}});
   }
 
   std::map<std::string, std::string> devices;
-  waiting_devices_.clear();
   silent_ = join(reading.silent, "; ");
   std::vector<const GpuPlan*> blocked;
   std::vector<MigDriver::Work> work;
@@ -311,7 +311,7 @@ void MigManager::wait_for(const std::vector<const GpuPlan*>& blocked) {
 }
 
 void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
-  std::vector<Evictions::Pod> pods;
+  std::vector<MigUser> pods;
   const Duration after = settings_.options.evict_after;
   if (after > Duration::zero() && use_.unknown.empty()) {
     for (const auto* plan : blocked) {
@@ -320,7 +320,7 @@ void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
         const auto users = use_.users.find(device);
         if (users == use_.users.end()) continue;
         for (const MigUser& user : users->second)
-          if (!user.pod.empty()) pods.push_back({user.pod_namespace, user.pod, callbacks_.uid_of(user)});
+          if (!user.pod.empty()) pods.push_back(user);
       }
     }
   }
@@ -427,7 +427,6 @@ void MigManager::succeed() {
   retries_.reset();
   waits_.reset();
   report_changed();
-  waiting_devices_.clear();
   begun_.clear();
   reported_waiting_.clear();
   state_label_.want("success");
@@ -454,12 +453,6 @@ void MigManager::failed(const std::string& reason, std::string message) {
   state_label_.want("failed");
   state("failed", reason.c_str(), std::move(message));
   again_in(retries_.next());
-}
-
-// Nothing is changed, so nothing is waited for.
-void MigManager::refused(const std::string& reason, std::string message) {
-  waiting_devices_.clear();
-  failed(reason, std::move(message));
 }
 
 void MigManager::state(const char* state, const char* reason, std::string message) {

@@ -94,26 +94,22 @@ class MigChoice {
 };
 
 // Asks for evictions (the Eviction API: the pods' grace period counts, and PodDisruptionBudgets hold). A refusal by a
-// budget is asked again, later each time, as long as the pod is wanted gone.
+// budget is asked again, later each time, as long as the pod is wanted gone. With a UID the eviction is of this pod and
+// of no successor.
 class Evictions {
  public:
-  struct Pod {
-    std::string pod_namespace;
-    std::string name;
-    std::string uid;  // the eviction is of this pod and of no successor; "" = not known
-  };
   // on_result: "evicted" or why not, one callback each.
-  Evictions(os::Loop& loop, std::function<void(const Pod& pod, bool accepted, const std::string& why)> on_result);
+  Evictions(os::Loop& loop, std::function<void(const MigUser& pod, bool accepted, const std::string& why)> on_result);
   Evictions(const Evictions&) = delete;
   Evictions& operator=(const Evictions&) = delete;
 
   void use(kube::KubeClient& client) { client_ = &client; }
-  void want(const std::vector<Pod>& pods);  // these and no others
+  void want(const std::vector<MigUser>& pods);  // these and no others
   std::uint64_t accepted() const { return accepted_; }
 
  private:
   struct Entry {
-    Pod pod;
+    MigUser pod;
     Backoff backoff;
     kube::PendingRequest request;
     std::unique_ptr<os::Timer> timer;
@@ -121,7 +117,7 @@ class Evictions {
   void ask(Entry& entry);
 
   os::Loop& loop_;
-  std::function<void(const Pod&, bool, const std::string&)> on_result_;
+  std::function<void(const MigUser&, bool, const std::string&)> on_result_;
   kube::KubeClient* client_ = nullptr;
   std::map<std::string, Entry> entries_;  // by namespace/name/uid
   std::uint64_t accepted_ = 0;
@@ -213,8 +209,7 @@ class MigManager {
     std::function<void()> rescan;                   // on_inventory() comes after
     std::function<void(bool open)> driver_is_ours;  // false: let go of the driver for a reset; true: open it again
     std::function<void(const kube::Reason&, const std::string&)> emit_on_node;
-    std::function<void(const Evictions::Pod&, const kube::Reason&, const std::string&)> emit_on_pod;
-    std::function<std::string(const MigUser&)> uid_of;  // of a pod; "" = not known
+    std::function<void(const MigUser&, const kube::Reason&, const std::string&)> emit_on_pod;
     // Before the first change: lets go of the GPUs what is not a tenant, then asks kubelet and calls ready. Way is made
     // until the report is success, failed or Waiting. Empty: nothing to do.
     std::function<void(std::function<void()> ready)> make_way{};
@@ -249,7 +244,6 @@ class MigManager {
   void succeed();
   void report_changed();
   void failed(const std::string& reason, std::string message);
-  void refused(const std::string& reason, std::string message);
   void state(const char* state, const char* reason, std::string message);
   void wait_in(Phase phase);
   void again_in(Duration delay);

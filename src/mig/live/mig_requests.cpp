@@ -30,20 +30,20 @@ constexpr const char* kApps =
 constexpr const char* kValidators = "nvidia-operator-validator,nvidia-cuda-validator,nvidia-device-plugin-validator";
 constexpr const char* kPausedOperand = "paused-for-mig-change";
 
-std::string key_of(const Evictions::Pod& pod) {
-  return pod.pod_namespace + "/" + pod.name + "/" + pod.uid;
+std::string key_of(const MigUser& pod) {
+  return pod.pod_namespace + "/" + pod.pod + "/" + pod.uid;
 }
 
 }  // namespace
 
-Evictions::Evictions(os::Loop& loop, std::function<void(const Pod&, bool, const std::string&)> on_result)
+Evictions::Evictions(os::Loop& loop, std::function<void(const MigUser&, bool, const std::string&)> on_result)
     : loop_(loop), on_result_(std::move(on_result)) {}
 
-void Evictions::want(const std::vector<Pod>& pods) {
+void Evictions::want(const std::vector<MigUser>& pods) {
   std::set<std::string> keys;
-  for (const Pod& pod : pods) keys.insert(key_of(pod));
+  for (const MigUser& pod : pods) keys.insert(key_of(pod));
   std::erase_if(entries_, [&](const auto& item) { return !keys.contains(item.first); });
-  for (const Pod& pod : pods) {
+  for (const MigUser& pod : pods) {
     const auto [at, fresh] = entries_.try_emplace(
         key_of(pod), Entry{pod, Backoff(1s, 30s, stable_hash(key_of(pod))), {}, std::make_unique<os::Timer>(loop_)});
     if (fresh) ask(at->second);
@@ -54,9 +54,9 @@ void Evictions::ask(Entry& entry) {
   if (client_ == nullptr) return;
   nlohmann::json body{{"apiVersion", "policy/v1"},
                       {"kind", "Eviction"},
-                      {"metadata", {{"name", entry.pod.name}, {"namespace", entry.pod.pod_namespace}}}};
+                      {"metadata", {{"name", entry.pod.pod}, {"namespace", entry.pod.pod_namespace}}}};
   if (!entry.pod.uid.empty()) body["deleteOptions"] = {{"preconditions", {{"uid", entry.pod.uid}}}};
-  const std::string path = "/api/v1/namespaces/" + entry.pod.pod_namespace + "/pods/" + entry.pod.name + "/eviction";
+  const std::string path = "/api/v1/namespaces/" + entry.pod.pod_namespace + "/pods/" + entry.pod.pod + "/eviction";
   entry.request =
       client_->create(path, json_text(body), [this, key = key_of(entry.pod)](const kube::KubeAnswer& answer) {
         const auto found = entries_.find(key);
@@ -74,7 +74,7 @@ void Evictions::ask(Entry& entry) {
             if (const auto again = entries_.find(key); again != entries_.end()) ask(again->second);
           });
         }
-        const Pod pod = one.pod;
+        const MigUser pod = one.pod;
         on_result_(pod, accepted, why);
       });
 }

@@ -45,8 +45,7 @@ class MigProgram {
     callbacks.rescan = [this] { loop_.post([this] { manager_->on_inventory(); }); };
     callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
     callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
-    callbacks.emit_on_pod = [](const mig::Evictions::Pod&, const kube::Reason&, const std::string&) {};
-    callbacks.uid_of = [](const mig::MigUser&) { return std::string(); };
+    callbacks.emit_on_pod = [](const mig::MigUser&, const kube::Reason&, const std::string&) {};
     callbacks.make_way = [this](std::function<void()> ready) {
       resumed_ = false;
       operands_.pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
