@@ -56,9 +56,8 @@ void NodeProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
   }
   const bool first = !inputs_.inventory;
   log_inventory(scanned_, *scanned);
-  presence_.saw(driver_settings_.system_root, *scanned);
   auto kept = gpu::keep_missing(scanned_.value_or(gpu::Inventory{}), *scanned, [this](const gpu::Gpu& gpu) {
-    return presence_.has_left(driver_settings_.system_root, gpu);
+    return gpu::has_left(driver_settings_.system_root, gpu);
   });
   scanned_ = std::move(kept.inventory);
   missing_ = std::move(kept.missing);

@@ -111,7 +111,6 @@ class NodeProgram {
   Decision decision_;
   std::optional<gpu::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
   std::vector<std::string> missing_;
-  gpu::Presence presence_;
   gpu::NvmlSettings driver_settings_;
   config::DeviceFilter chosen_by_;
   SnapshotBox box_;

@@ -22,10 +22,6 @@ Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
   return std::unexpected(std::move(library).error());
 }
 
-bool Driver::has_library() const {
-  return library_->functions().init != nullptr;
-}
-
 Result<Inventory> Driver::scan() {
   if (!has_library()) {
     Inventory node;
@@ -122,13 +118,8 @@ Status Driver::set_compute_mode(const std::string& gpu_uuid, ComputeMode mode) {
 
 namespace tranche::gpu {
 
-void Presence::saw(const std::string& system_root, const Inventory& scanned) {
-  for (const auto& gpu : scanned.gpus)
-    if (nvml::has_function(system_root, gpu.pci_bus_id)) had_function_.insert(gpu.uuid);
-}
-
-bool Presence::has_left(const std::string& system_root, const Gpu& gpu) const {
-  return had_function_.contains(gpu.uuid) && !nvml::has_function(system_root, gpu.pci_bus_id);
+bool has_left(const std::string& system_root, const Gpu& gpu) {
+  return !gpu.pcie_root.empty() && !nvml::has_function(system_root, gpu.pci_bus_id);
 }
 
 }  // namespace tranche::gpu

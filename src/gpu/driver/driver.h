@@ -8,9 +8,37 @@
 #include "base/result.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/nvml.h"
-#include "gpu/driver/scan.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::gpu::nvml {
+
+struct Held {  // a GPU that answered, with its handle, which is valid until the library is shut down
+  std::string uuid;
+  std::uint32_t index = 0;
+  Device device = nullptr;
+  bool mig_enabled = false;
+};
+struct Missing {  // a GPU that the driver counts but that did not answer
+  std::uint32_t index = 0;
+  bool lost = false;  // the driver reports GPU_IS_LOST; otherwise no power, no permission …
+};
+
+struct Scan {
+  Inventory inventory;
+  std::vector<Held> held;  // in the order of inventory.gpus
+  std::vector<Missing> missing;
+};
+
+struct ScanPlace {
+  std::string root = "/";       // prefix of /sys and /proc
+  bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
+};
+
+ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
+
+// One scan of the whole node: by index, and past GPUs that do not answer (one lost GPU makes the look-up by UUID fail
+// for all others). known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
+Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 
 class Driver {
  public:
@@ -22,7 +50,8 @@ class Driver {
   Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
   // Scans first if no scan was made yet.
   Status set_compute_mode(const std::string& gpu_uuid, ComputeMode mode);
-  bool has_library() const;             // false: the platform is served without the library
+  // False: the platform is served without the library.
+  bool has_library() const { return library_->functions().init != nullptr; }
   bool answers(const Held& gpu) const;  // false: the driver reports the GPU as lost
   bool more_answer() const;  // than at the last scan: a missing GPU answers, or the driver counts an additional one
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,16 +43,9 @@ struct NvmlSettings {
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
 };
 
-// Whether a GPU that the library no longer finds was removed from the machine: the kernel had its PCI function (under
-// <system_root>/sys) and no longer has it. A GPU that merely stopped answering keeps its function. One thread.
-class Presence {
- public:
-  void saw(const std::string& system_root, const Inventory& scanned);
-  bool has_left(const std::string& system_root, const Gpu& gpu) const;
-
- private:
-  std::set<std::string> had_function_;  // UUIDs
-};
+// Whether a GPU of an earlier scan was removed from the machine: the kernel had its PCI function (under
+// <system_root>/sys) and no longer has it. A GPU that merely stopped answering keeps its function.
+bool has_left(const std::string& system_root, const Gpu& gpu);
 
 struct GpuEvent {
   enum class What {

@@ -1,4 +1,4 @@
-#include "gpu/driver/scan.h"
+#include "gpu/driver/driver.h"
 
 #include <algorithm>
 #include <array>

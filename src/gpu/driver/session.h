@@ -22,7 +22,6 @@
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/processes.h"
-#include "gpu/driver/scan.h"
 
 namespace tranche::gpu::nvml {
 

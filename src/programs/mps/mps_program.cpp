@@ -290,8 +290,7 @@ class MpsProgram {
         log::info("inventory.changed", {{"what", change}});
       }
     }
-    presence_.saw(options_.system_root, *scanned);
-    const auto has_left = [this](const auto& gpu) { return presence_.has_left(options_.system_root, gpu); };
+    const auto has_left = [this](const auto& gpu) { return gpu::has_left(options_.system_root, gpu); };
     inventory_ = gpu::keep_missing(inventory_.value_or(gpu::Inventory{}), *scanned, has_left).inventory;
     for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
     driver_problem_.clear();
@@ -399,7 +398,6 @@ class MpsProgram {
   std::unique_ptr<mps::Question> binary_question_;
   std::string binary_problem_;
   std::optional<gpu::Inventory> inventory_;
-  gpu::Presence presence_;
   std::string driver_problem_ = "the driver library is being opened";
   std::vector<Problem> plan_problems_;
   MpsPages pages_;
