@@ -69,11 +69,8 @@ std::uint64_t stops_of(const TenantRow& row) {
 
 void put_tenants(Html& html, const std::string& index, const std::vector<const TenantRow*>& rows) {
   if (rows.empty()) return html.raw("<p class=dim>No container holds a slot.</p>\n");
-  html.table("containers on " + index);
-  html.raw(
-      "<tr><th scope=col>container<th scope=col class=n>slots<th scope=col class=n>memory, MiB<th "
-      "scope=col><span class=dim>of limit</span><th scope=col class=n>peak<th scope=col class=n>SMs, at most<th "
-      "scope=col class=n>clients<th scope=col class=n>stops\n");
+  html.table("containers on " + index, {"container", "#slots", "#memory, MiB", "<span class=dim>of limit</span>",
+                                        "#peak", "#SMs, at most", "#clients", "#stops"});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto* row = rows[i];
     const std::string pod = text(row->pod);
@@ -180,10 +177,7 @@ void put_configuration(Html& html, const Snapshot& s) {
            config::to_string(s.config.config.sharing.strategy));
   const auto rows = in_force(s);
   if (rows.empty()) return;
-  html.table("what is enforced");
-  html.raw(
-      "<tr><th scope=col>promise<th scope=col>enforced<th scope=col>by<th scope=col>what is "
-      "missing\n");
+  html.table("what is enforced", {"promise", "enforced", "by", "what is missing"});
   for (const auto& row : rows)
     html.add("<tr><th scope=row>{}<td>{}<td class=l>{}<td class=l>{}\n", text(row.promise), text(row.state),
              text(row.by), text(row.why));

@@ -34,8 +34,11 @@ std::string text(std::string_view foreign) {
   return in_markup(shown);
 }
 
-void Html::table(std::string_view name) {
-  add("<div class=w role=region tabindex=0 aria-label=\"{}\"><table>", name);
+void Html::table(std::string_view name, const std::vector<std::string>& columns) {
+  add("<div class=w role=region tabindex=0 aria-label=\"{}\"><table><tr>", name);
+  for (const std::string_view column : columns)
+    column.starts_with('#') ? add("<th scope=col class=n>{}", column.substr(1)) : add("<th scope=col>{}", column);
+  raw("\n");
 }
 
 void begin(Html& page, std::string_view title, int reload) {

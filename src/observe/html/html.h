@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/long_text.h"
 
@@ -32,7 +33,8 @@ class Html {
   }
   void append(const Html& part) { out_ += part.out_; }
   // A table in a region of its own, which scrolls by itself where the page is too narrow, also with the keyboard.
-  void table(std::string_view name);  // then rows, then end_table()
+  // `columns`: markup of their headings, after "#" for one of numbers. Then rows, then end_table().
+  void table(std::string_view name, const std::vector<std::string>& columns);
   void end_table() { out_ += "</table></div>\n"; }
   LongText take() { return std::move(out_); }
 

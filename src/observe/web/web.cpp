@@ -78,10 +78,9 @@ std::vector<std::string> columns_of(const std::vector<Node>& nodes) {
 void put_map(Html& html, const std::vector<Node>& nodes) {
   const auto columns = columns_of(nodes);
   html.raw("<h2>GPUs</h2>\n<p class=dim>A bar is a GPU or MIG device; the filled part is held.</p>\n");
-  html.table("nodes and GPUs");
-  html.raw("<tr><th scope=col>node");
-  for (const auto& gpu : columns) html.add("<th scope=col>GPU {}", text(gpu));
-  html.raw("\n");
+  std::vector<std::string> headings{"node"};
+  for (const auto& gpu : columns) headings.push_back("GPU " + text(gpu));
+  html.table("nodes and GPUs", headings);
   for (const auto& node : nodes) {
     html.add("<tr><th scope=row><bdi>{}</bdi>", text(node.name));
     if (!node.problem.empty()) {
@@ -105,12 +104,8 @@ void put_map(Html& html, const std::vector<Node>& nodes) {
 void put_capacity(Html& html, const std::map<std::string, Capacity>& all) {
   html.raw("<h2>Capacity</h2>\n");
   if (all.empty()) return html.raw("<p class=dim>No node reports a GPU.</p>\n");
-  html.table("capacity");
-  html.raw(
-      "<tr><th scope=col>resource<th scope=col class=n>slots<th scope=col class=n>held<th scope=col "
-      "class=n>unhealthy<th scope=col class=n>free<th scope=col class=n>on empty GPUs<th scope=col class=n>on GPUs "
-      "that "
-      "are partly held<th scope=col class=n>largest request that fits\n");
+  html.table("capacity", {"resource", "#slots", "#held", "#unhealthy", "#free", "#on empty GPUs",
+                          "#on GPUs that are partly held", "#largest request that fits"});
   for (const auto& [resource, c] : all)
     html.add(
         "<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td "
@@ -140,10 +135,8 @@ void put_fits(Html& html, const Fits& all) {
       "<h2>What would fit</h2>\n<p class=dim>More containers of one size, placed one after another as kubelet and the "
       "node agents do, until one is refused. CPU, memory, taints and quotas are not considered. Free slots that are "
       "left over are stranded for that size.</p>\n");
-  html.table("what would fit");
-  html.raw(
-      "<tr><th scope=col>resource<th scope=col class=n>slots of a container<th scope=col class=n>GPU memory of it<th "
-      "scope=col class=n>containers that fit<th scope=col class=n>stranded slots<th scope=col>nodes\n");
+  html.table("what would fit", {"resource", "#slots of a container", "#GPU memory of it", "#containers that fit",
+                                "#stranded slots", "nodes"});
   for (const auto& [resource, sizes] : all)
     for (const auto& fit : sizes)
       html.add("<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td><bdi>{}</bdi>\n",
@@ -173,10 +166,7 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
   html.add("<p>{} of <q>{}</q>{}</p>\n", found == 1 ? "1 share" : fmt::format("{} shares", found), text(wanted),
            found > kMostFound ? fmt::format("; the first {} are shown", kMostFound) : "");
   if (found == 0) return;
-  html.table("pods found");
-  html.raw(
-      "<tr><th scope=col>pod<th scope=col>node<th scope=col>GPU<th scope=col class=n>slots<th scope=col class=n>memory "
-      "used<th scope=col class=n>memory limit\n");
+  html.table("pods found", {"pod", "node", "GPU", "#slots", "#memory used", "#memory limit"});
   html.append(rows);
   html.end_table();
 }
