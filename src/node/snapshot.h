@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -33,6 +32,7 @@
 #include "node/gpu/gpu_health.h"
 #include "node/grants/holders.h"
 #include "observe/pages/http_pages.h"
+#include "os/worker/shared_box.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
@@ -188,20 +188,6 @@ struct NodeView {
   const Decision& decision;
 };
 
-class SnapshotBox {
- public:
-  std::shared_ptr<const Snapshot> get() const {
-    const std::lock_guard lock(mutex_);
-    return snapshot_;
-  }
-  void put(std::shared_ptr<const Snapshot> snapshot) {
-    const std::lock_guard lock(mutex_);
-    snapshot_.swap(snapshot);
-  }
-
- private:
-  mutable std::mutex mutex_;  // not std::atomic<shared_ptr>: ThreadSanitizer reports this standard library's
-  std::shared_ptr<const Snapshot> snapshot_ = std::make_shared<Snapshot>();
-};
+using SnapshotBox = os::SharedBox<Snapshot>;
 
 }  // namespace tranche::node

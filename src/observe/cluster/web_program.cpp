@@ -4,13 +4,14 @@
 
 #include <csignal>
 #include <cstdio>
-#include <mutex>
+#include <memory>
 
 #include "observe/html/html.h"
 #include "observe/web/web.h"
 #include "os/clock/clock.h"
 #include "os/http/http.h"
 #include "os/loop/loop.h"
+#include "os/worker/shared_box.h"
 
 namespace tranche::observe {
 namespace {
@@ -18,29 +19,7 @@ namespace {
 constexpr std::size_t kSecondsOnly = 19;  // of "2026-01-02T03:04:05.678Z"
 
 // Made on the loop's thread, read on the pages'.
-class Latest {
- public:
-  void put(web::Shown shown) {
-    const std::scoped_lock lock(mutex_);
-    shown_ = std::move(shown);
-  }
-  void put_problem(std::string problem) {
-    const std::scoped_lock lock(mutex_);
-    shown_.problem = std::move(problem);
-  }
-  std::string page(std::string_view query) const {
-    const std::scoped_lock lock(mutex_);
-    return web::page(shown_, query);
-  }
-  std::string json() const {
-    const std::scoped_lock lock(mutex_);
-    return web::to_json(shown_);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  web::Shown shown_;
-};
+using Latest = os::SharedBox<web::Shown>;
 
 Status look(kube::PersonsAccess& person, const AgentsAsked& asked, Latest& latest) {
   TRY(const auto access, person.get());
@@ -53,7 +32,7 @@ Status look(kube::PersonsAccess& person, const AgentsAsked& asked, Latest& lates
                                                   : web::make_node(status.node, status.document));
   }
   shown.fits = web::fits_of(shown.nodes);
-  latest.put(std::move(shown));
+  latest.put(std::make_shared<const web::Shown>(std::move(shown)));
   return {};
 }
 
@@ -76,14 +55,15 @@ int run_web(const WebOptions& options) {
   Latest latest;
   if (const auto first = look(person, options.asked, latest); !first) return complain(first.error());
   if (options.json) {
-    fmt::print("{}\n", latest.json());
+    fmt::print("{}\n", web::to_json(*latest.get()));
     return 0;
   }
   const auto server = os::HttpServer::open(
       fmt::format("127.0.0.1:{}", options.port),
-      {{"/cluster.json", [&latest] { return os::HttpAnswer::json(latest.json()); }}}, {.only_own_names = true},
-      {{"/",
-        [&latest](std::string_view query) { return os::HttpAnswer::html(latest.page(query), html::policy(true)); }}});
+      {{"/cluster.json", [&latest] { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
+      {.only_own_names = true}, {{"/", [&latest](std::string_view query) {
+                                    return os::HttpAnswer::html(web::page(*latest.get(), query), html::policy(true));
+                                  }}});
   if (!server) {
     fmt::print(stderr, "tranche web: {}\n  Choose a different --port.\n", to_string(server.error()));
     return 1;
@@ -91,9 +71,11 @@ int run_web(const WebOptions& options) {
   fmt::print("The page of {} is at http://{}/ until you press Ctrl-C.\n", access->server.url(), (*server)->address());
   std::fflush(stdout);
   std::function<void()> again = [&] {
-    if (const auto looked = look(person, options.asked, latest); !looked)
-      latest.put_problem("the last reading failed, and this page shows the one before it: " +
-                         to_string(looked.error()));
+    if (const auto looked = look(person, options.asked, latest); !looked) {
+      web::Shown former = *latest.get();
+      former.problem = "the last reading failed, and this page shows the one before it: " + to_string(looked.error());
+      latest.put(std::make_shared<const web::Shown>(std::move(former)));
+    }
     loop.after(options.interval, again);
   };
   loop.after(options.interval, again);
