@@ -13,11 +13,11 @@
 
 namespace tranche::mig {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Placement, start, size)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Part, profile_id, profile, placement, compute)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Layout, enabled, parts)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(MigChange, gpu, config, boot, before, target, waits_for_reset, step,
-                                                step_returned, made)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, start, size)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Part, profile_id, profile, placement, compute)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Layout, enabled, parts)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MigChange, gpu, config, boot, before, target, waits_for_reset, step, step_returned,
+                                   made)
 
 namespace {
 
