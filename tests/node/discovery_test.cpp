@@ -134,10 +134,10 @@ TEST_F(NodeDiscovery, AGpuThatIsPluggedInOrPulledIsNoticedByItselfByBothPrograms
 TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
   make_node(2);
   const std::string function = in("root/sys/bus/pci/devices/" + address(1));
-  const std::string device = "devices/pci0000:00/" + address(1);
-  fs::create_directories(in("root/sys/" + device));
+  const std::string link_to = "../../../devices/pci0000:00/" + address(1);
+  fs::create_directories(in("root/sys/devices/pci0000:00/" + address(1)));
   fs::create_directories(in("root/sys/bus/pci/devices"));
-  fs::create_directory_symlink("../../../" + device, function);
+  fs::create_directory_symlink(link_to, function);
   for (const char* device : {"root/dev/nvidia0", "root/dev/nvidia1"}) put(device);
   put("config.yaml", sharing("mps", 4));
   start_kubelet();
@@ -159,7 +159,7 @@ TEST_F(NodeDiscovery, AGpuThatHasLeftTheMachineLeavesKubeletsListToo) {
   EXPECT_EQ(run({tranche(), "status", "--socket", node_socket()}), 0);  // whoever looks has kubelet asked
   ASSERT_TRUE(until_healthy_of(4, 4));
   until_serving(1);
-  fs::create_directory_symlink("../../../" + device, function);
+  fs::create_directory_symlink(link_to, function);
   sim_node({"gpu", "1", "plug"});
   put("root/dev/nvidia1");
   ASSERT_TRUE(until_healthy(8)) << "and it is welcome again";
