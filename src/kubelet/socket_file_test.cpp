@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/socket_fixture.h"
 
 namespace tranche::kubelet {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "os/files/files.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::node {
 namespace plan_change_test {

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/socket_fixture.h"
 #include "probe/cuda_library.h"
 #include "probe/kernels.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kubelet/plugin_host.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"

@@ -10,7 +10,7 @@
 
 #include "kube/access.h"
 #include "kube/client/kube_client.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
 #include "standins/kube/api_server.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "node/program.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
 #include "standins/kubelet/kubelet.h"

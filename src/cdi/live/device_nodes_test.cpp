@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::cdi {
 namespace nodes_test {

@@ -4,7 +4,7 @@
 
 #include "doctor/check/check.h"
 #include "doctor/finding_fixture.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/socket_fixture.h"
 
 namespace tranche::doctor {

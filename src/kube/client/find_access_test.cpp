@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::kube {
 namespace find_access_test {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::kube {
 namespace {

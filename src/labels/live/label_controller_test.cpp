@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "plan/make_plan.h"
 
 namespace tranche::labels {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "mps/daemon/adoption.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace {

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "run_until.h"
 
 namespace tranche::mps {

@@ -17,7 +17,7 @@
 
 #include "blocked_process.h"
 #include "mps/pool/pool_dirs.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "damage.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace {

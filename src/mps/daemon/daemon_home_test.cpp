@@ -15,7 +15,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "run_until.h"
 #include "sanitized.h"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "os/files/files.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/socket_fixture.h"
 
 namespace tranche::mps {

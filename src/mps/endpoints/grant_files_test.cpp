@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "os/files/files.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace grant_files_test {

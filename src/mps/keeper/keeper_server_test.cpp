@@ -5,7 +5,7 @@
 
 #include "mps/keeper/held_fixture.h"
 #include "os/files/files.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "run_until.h"
 
 namespace tranche::mps {

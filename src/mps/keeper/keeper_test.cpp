@@ -10,7 +10,7 @@
 
 #include "mps/keeper/held_files.h"
 #include "mps/keeper/held_fixture.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/socket/unix_socket.h"
 #include "run_until.h"
 

@@ -11,7 +11,7 @@
 #include "damage.h"
 #include "mps/keeper/held_files.h"
 #include "mps/keeper/held_fixture.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "run_until.h"
 
 namespace tranche::mps {

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "mps/pool/pool_daemon.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 

@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::mps {
 namespace {

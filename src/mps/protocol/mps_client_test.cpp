@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "run_until.h"
 
 namespace tranche::mps {

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::node {
 namespace endpoint_limit_sender_test {

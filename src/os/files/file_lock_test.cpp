@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/files/watch.h"
 #include "run_until.h"
 

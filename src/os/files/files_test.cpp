@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::os {
 namespace {

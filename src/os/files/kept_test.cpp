@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "damage.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::os {
 namespace {

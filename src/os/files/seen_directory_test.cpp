@@ -15,7 +15,7 @@
 #include <fstream>
 #include <functional>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::os {
 namespace {

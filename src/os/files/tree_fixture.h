@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::os {
 

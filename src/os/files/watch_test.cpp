@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
 
 namespace tranche::os {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/text.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
 
 namespace tranche::os {

@@ -14,7 +14,7 @@
 
 #include "headless_process.h"
 #include "os/files/files.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "run_until.h"

@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"

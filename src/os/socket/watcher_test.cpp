@@ -2,7 +2,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "blocked_process.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 
 namespace tranche::programs {
 namespace {

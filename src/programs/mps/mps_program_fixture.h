@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "os/files/scratch.h"
+#include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
