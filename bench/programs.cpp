@@ -101,7 +101,7 @@ std::unique_ptr<Programs> Programs::start(const NodeShape& shape) {
   if (shape.mps) p->mps_ = spawn(command("mps", {}), p->dir_ + "/mps.log");
   std::vector<std::string> words{
       "--plugin-dir", settings.plugin_dir, "--pod-resources-socket", settings.pod_resources_socket,
-      "--run-dir",    p->dir_ + "/run",    "--program-dir",          p->dir_ + "/bin"};
+      "--run-dir",    p->dir_ + "/run"};
   if (shape.api) {
     p->api_ = sim::ApiServer::start();
     p->api_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");

@@ -9,7 +9,7 @@ import tempfile
 import debian
 from tree import Tree
 
-PROGRAMS = ["tranche", "tranche-drain", "tranche-keeper"]
+PROGRAMS = ["tranche", "tranche-keeper"]
 # The names of NVIDIA's programs that this one answers to (src/cli/stand_in.h).
 NVIDIAS = ["nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted", "nvidia-mig-manager"]
 # Opened at run time: for the API server. And what NVIDIA's programs and libraries expect of a C library when a container

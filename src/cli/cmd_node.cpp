@@ -104,8 +104,6 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
                        {"--cdi-root", &o.cdi_root}});
   add_own_option(command, "--system-root", o.system_root,
                  "where the node's /dev and /sys are for this process: watched for GPUs being added or removed");
-  add_own_option(command, "--program-dir", o.program_dir,
-                 "folder of the node that tranche-drain is put into for preStop hooks that still name it; empty: none");
   add_period(command, "--health-quiet-period", o.health_quiet_period,
              "how long a GPU must be without a fault before it takes pods again; repeated faults double it");
   add_own_option(

@@ -39,7 +39,6 @@ void add_reset(CLI::App& app, Process& process) {
                         {"--plugin-dir", &o.plugin_dir},
                         {"--pod-resources-socket", &o.pod_resources_socket},
                         {"--cdi-root", &o.cdi_root}});
-  add_own_option(*command, "--program-dir", o.program_dir, "where tranche-drain was put");
   add_own_option(
       *command, "--kubeconfig", o.kubeconfig,
       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "

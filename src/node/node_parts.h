@@ -99,7 +99,6 @@ class NodeProgram {
   kube::KubeLink& link_;
   config::ConfigSource& config_;
   const std::string mps_root_here_;  // where the MPS directory is for this process
-  std::string program_dir_;          // that containers get; "" = none
 
   bool running_ = false;
   bool stepping_ = false;

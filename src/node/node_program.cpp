@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
@@ -36,14 +35,6 @@ kubelet::PluginHostSettings plugin_settings(const std::string& plugin_dir, const
   settings.register_with_kubelet = !run.kubelet_socket.empty();
   if (run.kubelet_socket != config::PluginRun{}.kubelet_socket) settings.kubelet_socket = run.kubelet_socket;
   return settings;
-}
-
-constexpr const char* kDrain = "tranche-drain";
-constexpr std::size_t kLargestDrain = 16 << 20;
-
-std::string beside_ourselves() {
-  const auto self = os::read_link("/proc/self/exe");
-  return self ? os::parts_of(*self).directory + "/" + kDrain : "";
 }
 
 // To the log and, if that is JSON, also as text: the preceding log line may be a thousand characters long.
@@ -124,11 +115,6 @@ Status NodeProgram::open() {
   }
   mps_.follow([this](const mps::PoolReports& reports) { on_pools(reports); });
   TRY_STATUS(http_.open());
-  if (const auto installed = install_drain_program(options_.program_dir); installed) {
-    program_dir_ = options_.program_dir;
-  } else {
-    log::warning("drain.not_offered", {{"why", installed.error()}});
-  }
   open_mig();
   if (claims_lock_.open()) claims_.take();
   holdings_.ask();  // before the driver: existing holdings decide which plan may be in effect
@@ -161,20 +147,6 @@ Status NodeProgram::run() {
   plugins_.close();  // nothing is given any more
   on_answered();
   return {};
-}
-
-Status install_drain_program(const std::string& dir, const std::string& source) {
-  if (dir.empty()) return {};
-  if (!dir.starts_with('/')) return fail(Kind::kInvalid, "--program-dir " + dir + " is not an absolute path");
-  auto program = os::read_file(source.empty() ? beside_ourselves() : source, kLargestDrain);
-  if (!program) return std::unexpected(within(std::move(program).error(), "tranche-drain is not beside this program"));
-  TRY(const auto folder, os::Dir::create(dir, 0755));
-  if (const auto there = folder.read(kDrain, kLargestDrain); there && *there == *program) {
-    std::error_code error;
-    const auto mode = std::filesystem::status(dir + "/" + kDrain, error).permissions();
-    if (!error && mode == std::filesystem::perms(0755)) return {};
-  }
-  return folder.write_atomically(kDrain, *program, 0755);
 }
 
 int run_node(const NodeOptions& options) {

@@ -27,7 +27,6 @@ struct NodeOptions {
   std::string system_root = "/";                           // where the node's /dev and /sys are for this process
   std::string cdi_root = "/var/run/cdi";                   // where CDI specs are written while a list strategy uses CDI
   Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU accepts pods again
-  std::string program_dir = "/var/lib/tranche/bin";  // tranche-drain for containers, here and on the node; "" = none
   std::string kubeconfig;     // of the API server; "" = the service account of this pod; no API server outside a pod
   std::string node_name;      // the cluster's name of this node
   std::string startup_taint;  // key of a taint to remove from this node once it is serving; "" = none
@@ -42,13 +41,6 @@ struct NodeOptions {
   std::string listen;       // metrics and status page, "addr:port"; "" = none
   bool dcgm_names = false;  // also /metrics/dcgm
 };
-
-// Installs tranche-drain for containers: in a folder of the node that Allocate mounts read-only at /run/tranche/bin.
-// Not below /run, which many nodes mount with noexec. `dir` "" = not requested: does nothing. Copies the program from
-// `source`, by default tranche-drain beside this process's executable, and replaces it atomically if it differs;
-// running containers see the new one. `dir` is the same path here and on the node: an agent in a container must have
-// the node's folder mounted there, otherwise this fails.
-Status install_drain_program(const std::string& dir, const std::string& source = {});
 
 // Returns the exit status: 0 after SIGTERM, SIGINT or SIGQUIT, 2 for an unusable configuration, 1 otherwise.
 int run_node(const NodeOptions& options);

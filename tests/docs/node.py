@@ -27,7 +27,7 @@ class Node:
         self.env = {**kept, "TRANCHE_SIM_NODE": f"{self.dir}/sim", "LD_LIBRARY_PATH": self.standins,
                     "PATH": f"{self.standins}:/usr/sbin:/usr/bin:/sbin:/bin", "MPS_ROOT": f"{self.dir}/mps",
                     "TRANCHE_RUN_DIR": f"{self.dir}/run", "TRANCHE_PLUGIN_DIR": f"{self.dir}/plugins", "TRANCHE_CDI_ROOT": f"{self.dir}/cdi",
-                    "TRANCHE_PROGRAM_DIR": f"{self.dir}/programs", "TRANCHE_POD_RESOURCES_SOCKET": f"{self.dir}/run/pr.sock",
+                    "TRANCHE_POD_RESOURCES_SOCKET": f"{self.dir}/run/pr.sock",
                     "CONTAINER_DRIVER_ROOT": f"{self.dir}/driver", "TRANCHE_LOG_FORMAT": "text", "TRANCHE_DAEMON_CGROUP": "none"}
         self.parts = []
 

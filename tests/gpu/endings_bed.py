@@ -33,7 +33,7 @@ class EndingsNode(Node):
     def node_options(self):
         with open(self.path("kubeconfig"), "w") as file:
             file.write(self.api.kubeconfig())
-        return ["--kubeconfig", self.path("kubeconfig"), "--node-name", NODE, "--program-dir", ""]
+        return ["--kubeconfig", self.path("kubeconfig"), "--node-name", NODE]
 
     def _accept(self):
         while True:

@@ -130,7 +130,7 @@ def main():
     tenant.delete()
     node.parts["kubelet"].terminate()
     node.parts["kubelet"].wait(PATIENCE)
-    words = [*places(node), "--program-dir", node.path("bin"), "--cdi-root", node.path("cdi"), "--daemon-cgroup", "none"]
+    words = [*places(node), "--cdi-root", node.path("cdi"), "--daemon-cgroup", "none"]
     first = machine.run(f"{machine.bin}/tranche", "reset", *words)
     second = machine.run(f"{machine.bin}/tranche", "reset", *words)
     print("reset while held: " + while_held.stderr.strip().replace("\n", " "))

@@ -110,9 +110,8 @@ Program& NodeBed::start_tranche(const std::string& command, Strings more, const 
   Strings argv{tranche(),    command,      "--config-file", config_path_, "--driver-root-ctr-path",
                in("driver"), "--mps-root", in("mps")};
   if (command == "node") {
-    for (const auto& word :
-         {std::string("--plugin-dir"), in("plugins"), std::string("--pod-resources-socket"),
-          in("run/pod-resources.sock"), std::string("--run-dir"), in("run"), std::string("--program-dir"), in("bin")})
+    for (const auto& word : {std::string("--plugin-dir"), in("plugins"), std::string("--pod-resources-socket"),
+                             in("run/pod-resources.sock"), std::string("--run-dir"), in("run")})
       argv.push_back(word);
   }
   argv.insert(argv.end(), more.begin(), more.end());

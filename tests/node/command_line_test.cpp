@@ -47,7 +47,6 @@ class CommandLine : public NodeBed {
   Environment own_places() const {
     return {{"TRANCHE_PLUGIN_DIR", in("plugins")},
             {"TRANCHE_RUN_DIR", in("run")},
-            {"TRANCHE_PROGRAM_DIR", in("bin")},
             {"TRANCHE_POD_RESOURCES_SOCKET", in("run/pod-resources.sock")},
             {"TRANCHE_MPS_ROOT_CTR_PATH", in("mps")},
             {"DRIVER_ROOT_CTR_PATH", in("driver")},
@@ -326,10 +325,9 @@ TEST_F(CommandLine, ADemoOfAnUnknownModelIsRefusedAtOnce) {
 TEST_F(CommandLine, OurOwnFlagsHaveVariablesOfTheirOwn) {
   for (const char* command : {"node", "device-plugin"}) {
     Program& help = done({tranche(), command, "--help"});
-    for (const char* variable :
-         {"TRANCHE_PLUGIN_DIR", "TRANCHE_POD_RESOURCES_SOCKET", "TRANCHE_RUN_DIR", "TRANCHE_MPS_ROOT_CTR_PATH",
-          "TRANCHE_CDI_ROOT", "TRANCHE_HEALTH_QUIET_PERIOD", "TRANCHE_PROGRAM_DIR", "TRANCHE_LISTEN", "TRANCHE_STRICT",
-          "TRANCHE_LOG_FORMAT", "TRANCHE_LOG_LEVEL"})
+    for (const char* variable : {"TRANCHE_PLUGIN_DIR", "TRANCHE_POD_RESOURCES_SOCKET", "TRANCHE_RUN_DIR",
+                                 "TRANCHE_MPS_ROOT_CTR_PATH", "TRANCHE_CDI_ROOT", "TRANCHE_HEALTH_QUIET_PERIOD",
+                                 "TRANCHE_LISTEN", "TRANCHE_STRICT", "TRANCHE_LOG_FORMAT", "TRANCHE_LOG_LEVEL"})
       EXPECT_THAT(help.out(), HasSubstr(variable)) << command;
   }
 }

@@ -23,7 +23,7 @@ using ::testing::Not;
 class NodeReset : public LabelBed {
  protected:
   Program& reset(Strings more = {}) {
-    Strings argv{tranche(), "reset", "--cdi-root", in("cdi"), "--program-dir", in("bin"), "--daemon-cgroup", "none"};
+    Strings argv{tranche(), "reset", "--cdi-root", in("cdi"), "--daemon-cgroup", "none"};
     const Strings paths = paths_of_node();
     argv.insert(argv.end(), paths.begin(), paths.end());
     argv.insert(argv.end(), more.begin(), more.end());
@@ -51,7 +51,7 @@ class NodeReset : public LabelBed {
     EXPECT_GE(finish(doctor), 0);
     return count(doctor.out(), "compute mode EXCLUSIVE_PROCESS");
   }
-  // Everything of ours is there: daemons, endpoints, CDI specs, journals, the drain program.
+  // Everything of ours is there: daemons, endpoints, CDI specs, journals.
   void use(int signal_for_mps) {
     ASSERT_NO_FATAL_FAILURE(make_node(2));
     write("config.yaml", sharing("mps", 4));
@@ -190,13 +190,13 @@ TEST_F(NodeReset, IsRefusedWhileAPodHoldsAGpuAndNamesIt) {
 TEST_F(NodeReset, TouchesNothingOfAnybodyElse) {
   use(SIGTERM);
   fs::create_directories(in("cdi"));
-  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine", "bin/mine"}) {
+  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine"}) {
     fs::create_directories(fs::path(in(name)).parent_path());
     std::ofstream(in(name)) << name;
   }
   Program& run = reset();
   EXPECT_EQ(finish(run), 0) << run.out() << run.err();
-  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine", "bin/mine"})
+  for (const char* name : {"cdi/nvidia.yaml", "run/other", "plugins/other.sock", "mps/mine"})
     EXPECT_TRUE(fs::exists(in(name))) << name;
   EXPECT_FALSE(fs::exists(in("mps/pools")));
 }
@@ -205,15 +205,15 @@ TEST_F(NodeReset, LeavesADirectoryThatSomebodyHasMounted) {
   if (::geteuid() != 0) GTEST_SKIP() << "mounts need root";
   make_node(1);
   write("config.yaml", sharing("mps", 4));
-  fs::create_directory(in("bin"));
-  ASSERT_EQ(::mount("tmpfs", in("bin").c_str(), "tmpfs", 0, "size=64k"), 0);
+  fs::create_directories(in("run"));
+  ASSERT_EQ(::mount("tmpfs", in("run").c_str(), "tmpfs", 0, "size=64k"), 0);
   Program& run = reset();
   EXPECT_EQ(finish(run), 0) << run.err();
-  EXPECT_THAT(run.out(), Not(HasSubstr(in("bin"))));
-  ASSERT_EQ(::umount(in("bin").c_str()), 0);
+  EXPECT_THAT(run.out(), Not(HasSubstr(in("run"))));
+  ASSERT_EQ(::umount(in("run").c_str()), 0);
   Program& again = reset();
   EXPECT_EQ(finish(again), 0) << again.err();
-  EXPECT_THAT(again.out(), HasSubstr("the directory " + in("bin")));
+  EXPECT_THAT(again.out(), HasSubstr("the directory " + in("run")));
 }
 
 // Promise: reset: A reset takes our labels off the node and no others.

@@ -215,11 +215,6 @@ void find_files(const ResetOptions& options, const std::string& mps_root, Traces
   find_dra(options, traces, problems);
   for (const char* cls : cdi::kClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
 
-  add(options.program_dir, "tranche-drain", "the program", traces);
-  add_if_empty(options.program_dir, {"tranche-drain"}, traces);
-  if (const std::string home = "/var/lib/tranche"; options.program_dir == home + "/bin")
-    add_if_empty(home, {"bin"}, traces);
-
   std::vector<std::string> in_run{"node.sock",  "containers",  "grants.txt", "stopped.txt", "config-in-force.json",
                                   "claims.txt", "claims.lock", "claims.next"};
   add_put_aside(in_run);

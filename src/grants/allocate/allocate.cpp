@@ -285,7 +285,6 @@ Status put_mps(Grant& grant, const std::vector<DeviceSlots>& held, const Setting
   grant.pool = held.front().device->pool;
   grant.envs[std::string(plan::kPipeVariable)] = kEndpointInContainer;
   grant.mounts.push_back({kEndpointInContainer, settings.paths.endpoint(grant.pool, grant.id), true});
-  if (!settings.program_dir.empty()) grant.mounts.push_back({kProgramsInContainer, settings.program_dir, true});
   if (around.pool_is_joined) return {};
 
   if (const auto memory = memory_to_write(grant, held); !memory.empty()) {

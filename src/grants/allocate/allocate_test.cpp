@@ -24,20 +24,6 @@ Result<Grant> ask(const plan::PlannedResource& resource, std::vector<std::string
   return allocate(resource, faults, ids, settings);
 }
 
-TEST(Allocate, TheFolderOfTheDrainProgramIsMountedBesideAnEndpointOnly) {
-  Settings settings;
-  settings.program_dir = "/var/lib/tranche/bin";
-  auto resource = two_h200();
-  const auto grant = ask(resource, {slot(1, 3)}, settings);
-  ASSERT_TRUE(grant) << to_string(grant.error());
-  ASSERT_EQ(grant->mounts.size(), 2u);
-  EXPECT_EQ(grant->mounts[1], (Mount{kProgramsInContainer, "/var/lib/tranche/bin", true}));
-  resource.sharing = config::SharingStrategy::kTimeSlicing;
-  const auto sliced = ask(resource, {slot(1, 3)}, settings);
-  ASSERT_TRUE(sliced) << to_string(sliced.error());
-  EXPECT_TRUE(sliced->mounts.empty());
-}
-
 TEST(Allocate, SeveralSlotsGrowMemoryAndSms) {
   const auto grant = ask(two_h200(), {slot(0, 1), slot(0, 0), slot(0, 7)});
   ASSERT_TRUE(grant) << to_string(grant.error());

@@ -74,8 +74,6 @@ struct Paths {
 };
 // The path of the endpoint in the container.
 inline constexpr const char* kEndpointInContainer = "/run/tranche/mps";
-// The path of the folder with tranche-drain in the container, for preStop hooks that still name it.
-inline constexpr const char* kProgramsInContainer = "/run/tranche/bin";
 
 struct Settings {
   config::Flags flags;
@@ -88,7 +86,6 @@ struct Settings {
   // Whether containers get variables with the limits of their share (allocate.cpp, "frameworks"):
   // sharing.mps.frameworkEnvironment.
   bool framework_environment = true;
-  std::string program_dir;  // the node's folder with tranche-drain, for containers with an endpoint; "" = not offered
 };
 
 // What an answer depends on in addition to its resource.

@@ -118,7 +118,6 @@ TEST(AllocateIndividual, EveryKeyOfTwoAnswersIsEqualOrOfOneDeviceAlone) {
       settings.flags.plugin.device_list_strategy = {strategy};
       settings.flags.plugin.pass_device_specs = specs;
       settings.control_nodes = {"/dev/nvidiactl"};
-      settings.program_dir = "/var/lib/tranche/bin";
       settings.imex_channels = {0};
       std::vector<Grant> grants;
       for (int gpu = 0; gpu < 2; ++gpu) {

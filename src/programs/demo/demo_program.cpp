@@ -209,10 +209,9 @@ class Demo {
                                      path("pods.yaml"), "--state-file", path("run/kubelet.json")}));
     TRY_STATUS(start("tranche mps", {self_, "mps", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
                                      "--driver-root-ctr-path", path("driver")}));
-    return start("tranche node",
-                 {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
-                  "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"), "--pod-resources-socket",
-                  path("run/pod-resources.sock"), "--run-dir", path("run"), "--program-dir", path("bin")});
+    return start("tranche node", {self_, "node", "--config-file", path("config.yaml"), "--mps-root", path("mps"),
+                                  "--driver-root-ctr-path", path("driver"), "--plugin-dir", path("plugins"),
+                                  "--pod-resources-socket", path("run/pod-resources.sock"), "--run-dir", path("run")});
   }
 
   Status start(const std::string& name, std::vector<std::string> argv) {

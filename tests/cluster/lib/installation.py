@@ -13,7 +13,7 @@ from .report import until
 SOURCE = os.path.abspath(os.path.join(CHART, "../../.."))
 PODS = "/api/v1/namespaces/tranche/pods"
 MPS = "/run/nvidia/mps/mps.sock"
-EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi", "/var/lib/tranche"}  # docs/guide/install.md, "Remove"
+EMPTY = {"/run/tranche", "/run/nvidia", "/run/nvidia/mps", "/run/cdi"}  # docs/guide/install.md, "Remove"
 
 
 class Node:

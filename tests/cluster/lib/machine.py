@@ -26,7 +26,7 @@ NODE, ADDRESS = FIRST.name, FIRST.address
 SERVICE = "10.67.0.1"  # the first of the control plane's range: the service "kubernetes"
 # Usual paths that are empty folders of the test's own while it runs.
 OWN = ["/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers", "/etc/kubernetes",
-       "/etc/containerd", "/etc/cdi", "/etc/tranche", "/var/lib/tranche", "/run"]
+       "/etc/containerd", "/etc/cdi", "/etc/tranche", "/run"]
 
 
 def enter(argv):

@@ -21,7 +21,6 @@ PODS = "/api/v1/namespaces/default/pods"
 BINDINGS = ("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "/apis/rbac.authorization.k8s.io/v1/namespaces/tranche/rolebindings")
 KEEPER = os.path.join(os.path.dirname(MPS), "keeper.sock")
 PROGRAM = "/usr/bin/sim-cuda"
-HOOK = "/run/tranche/bin/tranche-drain"
 DEATHS, AT_ONCE, NEIGHBOURS = 50, 10, 2
 GRACE = 10  # seconds
 # 400 ms in flight at every moment. Killed with that, it takes all clients of its GPU along: the last row shows it.
@@ -65,15 +64,12 @@ KINDS = {
 class Tenant:
     """A pod with one CUDA client whose work is in flight."""
 
-    def __init__(self, scene, name, kind, hook=None):
+    def __init__(self, scene, name, kind):
         self.scene, self.name, self.kind = scene, name, kind
         self.word = f"{SIM_NODE}/{name}"
         script, host_pid, self.death = KINDS[kind]
         words = ["/bin/sh", "-c", script.replace("%s", self.word)] if ";" in script else script.split()
-        one = container("main", {GPU: 1}, words)
-        if hook:
-            one["lifecycle"] = {"preStop": {"exec": {"command": hook}}}
-        made = pod(name, containers=[one])
+        made = pod(name, containers=[container("main", {GPU: 1}, words)])
         made["spec"].update({"hostPID": host_pid, "terminationGracePeriodSeconds": GRACE})
         self.made = scene.api.add(made)
         self.client = None
@@ -144,10 +140,10 @@ class Scene:
         until("the neighbours to report, or to have been hurt",
               lambda: all(one.reports() >= before[one.name] + 2 or not one.unharmed() for one in self.neighbours))
 
-    def tenants(self, kinds, hook=None):
+    def tenants(self, kinds):
         made = []
         for kind in kinds:
-            made.append(Tenant(self, f"tenant-{self.count}", kind, hook))
+            made.append(Tenant(self, f"tenant-{self.count}", kind))
             self.count += 1
         for one in made:
             until(f"{one.name} ({one.kind}) to work, and to be held", one.is_held)
@@ -207,16 +203,6 @@ def all_kinds(scene):
     scene.report.check(f"{DEATHS} tenants die in {len(KINDS)} ways with tensor-core work in flight: no neighbour is hurt", hurt == 0 and now == first, f"{hurt} hurt")
 
 
-def with_hook(scene):
-    """Pods of earlier builds name the program of their preStop hook."""
-    own = f"{SIM_NODE}/own-hook"
-    tenants = [*scene.tenants(["deleted with a grace"], [HOOK]), *scene.tenants(["deleted with a grace"], [HOOK, "--", "/bin/touch", own])]
-    hurt = scene.die(tenants)
-    failed = [item["message"] for item in scene.api.call("GET", "/api/v1/namespaces/default/events")[1]["items"] if item["reason"] == "FailedPreStopHook"]
-    scene.report.check("pods that name tranche-drain in a preStop hook end as others do", hurt == 0 and not failed, failed)
-    scene.report.check("and the command behind it has run", os.path.exists(own))
-
-
 def saves(scene):
     path = f"{SIM_NODE}/saved"
     made = pod("saves", containers=[container("main", {GPU: 1}, [*CLIENT.split(), "--on-term", f"1:{path}"])])
@@ -264,7 +250,6 @@ def run(world):
     hooks = [p["metadata"]["name"] for p in api.pods() if any("lifecycle" in c for c in p["spec"]["containers"])]
     report.check("nothing but the chart's defaults: no hook in a pod", not hooks, hooks)
     all_kinds(scene)
-    with_hook(scene)
     saves(scene)
     control(scene, mps)
     events_of_ours = api.call("GET", "/api/v1/namespaces/tranche/events")[1]["items"]
