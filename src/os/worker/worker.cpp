@@ -1,29 +1,64 @@
 #include "os/worker/worker.h"
 
+#include <condition_variable>
+#include <deque>
+#include <mutex>
 #include <system_error>
 
 namespace tranche::os {
 
-Worker::Worker(std::shared_ptr<Loop> loop) : loop_(std::move(loop)), thread_([loop = loop_] { loop->run(); }) {}
+struct Worker::State {
+  void work() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      wake.wait(lock, [this] { return ending || !jobs.empty(); });
+      if (ending) return;
+      auto job = std::move(jobs.front());
+      jobs.pop_front();
+      lock.unlock();
+      job();
+      job = {};  // what it holds goes before the next one, and not under the lock
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> jobs;
+  bool ending = false;
+};
+
+Worker::Worker() : state_(std::make_shared<State>()), thread_([state = state_] { state->work(); }) {}
 
 Worker::~Worker() {
-  loop_->stop();
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+    state_->jobs.clear();
+  }
+  state_->wake.notify_one();
   if (left_behind_)
-    thread_.detach();  // it owns its loop, and what its job uses
+    thread_.detach();  // it owns its state, and what its job uses
   else
     thread_.join();
 }
 
+void Worker::run(std::function<void()> job) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->ending) return;
+    state_->jobs.push_back(std::move(job));
+  }
+  state_->wake.notify_one();
+}
+
 std::unique_ptr<Worker> Worker::start() {
-  auto loop = Loop::open();
-  CHECK_THAT(loop, "a worker has an event loop");
-  return std::unique_ptr<Worker>(new Worker(*std::move(loop)));
+  return std::unique_ptr<Worker>(new Worker);
 }
 
 std::unique_ptr<Worker> Worker::try_start() {
-  auto loop = Loop::open();
   try {
-    return loop ? std::unique_ptr<Worker>(new Worker(*std::move(loop))) : nullptr;
+    return start();
   } catch (const std::system_error&) {
     return nullptr;
   }

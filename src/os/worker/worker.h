@@ -6,9 +6,6 @@
 #include <functional>
 #include <memory>
 #include <thread>
-#include <utility>
-
-#include "os/loop/loop.h"
 
 namespace tranche::os {
 
@@ -19,15 +16,16 @@ class Worker {
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  void run(std::function<void()> job) { loop_->post(std::move(job)); }  // any thread
+  void run(std::function<void()> job);  // any thread
   // The job in progress may never return: destroying this does not wait for it. All that the job uses must belong to
   // the job, because it may go on until the process ends.
   void leave_behind() { left_behind_ = true; }
 
  private:
-  explicit Worker(std::shared_ptr<Loop> loop);
+  struct State;
+  Worker();
 
-  std::shared_ptr<Loop> loop_;  // the thread's
+  std::shared_ptr<State> state_;
   bool left_behind_ = false;
   std::thread thread_;
 };
