@@ -97,8 +97,10 @@ class Splits {
     Rank found = 0;
     for (const int members : {size_, all % size_})
       if (members > 0)
-        with_members(first, members - 1, mask ^ first, all - members,
-                     [&](Mask set) { found = std::max(found, together(ranks_[set], best(mask ^ set))); });
+        with_members(first, members - 1, mask ^ first, all - members, [&](Mask set) {
+          const Rank rest = ranks_[mask ^ set];  // looked up here, because this is done a million times
+          found = std::max(found, together(ranks_[set], rest == kUnknown ? best(mask ^ set) : rest));
+        });
     return ranks_[mask] = found;
   }
 
