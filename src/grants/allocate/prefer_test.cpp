@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-
 namespace tranche::grants {
 namespace prefer_test {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace tranche::plan {
 
 std::optional<gpu::Unhealthy> fault_of(const plan::PlannedDevice& device, const Faults& faults) {
