@@ -400,7 +400,7 @@ struct DeviceAsk {
   std::vector<std::string> slots;  // that no container holds, the last ones first
 };
 
-// By kubelet's word, now.
+// The slots that containers hold, as kubelet's PodResources API reports them now.
 Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
   TRY(const auto holdings, kubelet::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
   std::set<std::string> held;
