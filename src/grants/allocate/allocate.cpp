@@ -134,8 +134,7 @@ void put_devices(Grant& grant, const std::vector<DeviceSlots>& held, const std::
   if (settings.flags.plugin.pass_device_specs || (of_several && envvar)) put_device_nodes(grant, held, settings);
 }
 
-// --- under MPS: whether the slots may be allocated together, their limits, the endpoint
-// -------------------------------
+// --- under MPS: whether the slots may be allocated together, their limits, the endpoint ------------------------------
 
 std::string named(const plan::PlannedDevice& device) {
   return fmt::format("{} {} ({})", device.is_mig ? "MIG device" : "GPU", device.index, device.uuid);
@@ -301,7 +300,7 @@ Status put_mps(Grant& grant, const std::vector<DeviceSlots>& held, const Setting
 }
 
 // --- frameworks
-// --------------------------------------------------------------------------------------------------------
+// -------------------------------------------------------------------------------------------------------
 
 // Variables with the limits of a container's share, and variables that keep frameworks within it
 // (docs/guide/frameworks.md). Under MPS a process sees the memory of the whole GPU as the total, so a framework that

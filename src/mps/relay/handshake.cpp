@@ -19,7 +19,7 @@ std::optional<Number> number_in(std::string_view bytes) {
   return number;
 }
 
-// What is not a number counts as a context.
+// A message of another size counts as a context.
 std::uint32_t context_of(std::string_view bytes) {
   return number_in<std::uint32_t>(bytes).value_or(1);
 }

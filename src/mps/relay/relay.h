@@ -90,7 +90,7 @@ struct EndpointCounters {
   friend bool operator==(const EndpointCounters&, const EndpointCounters&) = default;
 };
 
-// Who has the relay: decides about its clients, and prepares the daemon for them.
+// The owner of a relay: it decides about the relay's clients, and prepares the daemon for them.
 class RelayOwner {
  public:
   using Prepared = std::function<void(const Status&)>;
