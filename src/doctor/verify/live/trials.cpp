@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -522,11 +521,11 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Find
   }
   TRY(const auto loop, os::Loop::open());
   Probes probes(*loop, std::move(environment), ProbePlace::kOwnNamespace);
-  // Below it each probe has its endpoint; where the agent has another run directory it may not be there.
-  const bool made = ::mkdir(probe::kRunDirectory, 0755) == 0;
-  const Status done = DeepRun(options, places, probes, checks).run();
-  if (made) ::rmdir(probe::kRunDirectory);
-  return done;
+  // Below it each probe has its endpoint; where the agent has another run directory it may not be there. It stays: the
+  // kernel detaches what other mount namespaces, such as those of another run's probes, have mounted at a directory
+  // that is removed.
+  ::mkdir(probe::kRunDirectory, 0755);
+  return DeepRun(options, places, probes, checks).run();
 }
 
 }  // namespace tranche::doctor
