@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 
 #include "standins/mps/handshake.h"
 #include "standins/mps/limits.h"
@@ -61,13 +64,19 @@ std::unique_ptr<CudaProcess> CudaProcess::start(const CudaEnvironment& environme
 }
 
 CudaError CudaProcess::connect_to_server(std::uint32_t number, Fd* server) {
-  const Fd daemon = connect_to(environment_.pipe_directory + "/control");
-  if (!daemon.valid() || !await_hello(daemon.get(), -1) || !introduce(daemon.get(), ConnectionType::kClient)) {
+  const auto not_connected = [number](const char* step) {
+    const int error = errno;
+    std::fprintf(stderr, "sim-cuda: connection %u failed %s (errno %d)\n", number, step, error);
     return CudaError::kMpsConnectionFailed;
-  }
+  };
+  errno = 0;
+  const Fd daemon = connect_to(environment_.pipe_directory + "/control");
+  if (!daemon.valid()) return not_connected("to reach the daemon");
+  if (!await_hello(daemon.get(), -1)) return not_connected("before the daemon's greeting");
+  if (!introduce(daemon.get(), ConnectionType::kClient)) return not_connected("while it introduced itself");
   // May block indefinitely: another user's client may hold the only server (facts: section 4).
   Packet packet;
-  if (receive_packet(daemon.get(), &packet) != Arrived::kPacket) return CudaError::kMpsConnectionFailed;
+  if (receive_packet(daemon.get(), &packet) != Arrived::kPacket) return not_connected("before the server's socket");
   if (packet.bytes != kDescriptor || !packet.descriptor.valid()) {
     return refusal_code(parse_message(packet.bytes).value_or(Message{}));
   }
@@ -75,7 +84,7 @@ CudaError CudaProcess::connect_to_server(std::uint32_t number, Fd* server) {
   send_packet(daemon.get(), kAcknowledged);
   if (!refusal.empty()) return refusal_code(parse_message(refusal).value_or(Message{}));
   *server = std::move(channel);
-  return server->valid() ? CudaError::kSuccess : CudaError::kMpsConnectionFailed;
+  return server->valid() ? CudaError::kSuccess : not_connected("in the exchange with the server");
 }
 
 CudaError CudaProcess::join_mps(const CudaEnvironment& environment) {
