@@ -47,6 +47,10 @@ Error error_from_errno(int err, std::string_view doing, std::string_view where) 
   return Error{kind_of_errno(err), std::string(doing) + ": " + text, std::string(where), err};
 }
 
+std::unexpected<Error> fail_errno(std::string_view doing, std::string_view where, int err) {
+  return std::unexpected(error_from_errno(err == 0 ? errno : err, doing, where));
+}
+
 Error within(Error error, std::string_view layer) {
   error.what = std::string(layer) + ": " + error.what;
   return error;

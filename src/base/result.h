@@ -40,6 +40,8 @@ inline std::unexpected<Error> fail(Kind kind, std::string what, std::string wher
 
 // Converts an errno to an Error of the matching kind. `doing` is a phrase such as "cannot open".
 Error error_from_errno(int err, std::string_view doing, std::string_view where);
+// The same as a failure. Without `err`, of the system call that has just failed.
+std::unexpected<Error> fail_errno(std::string_view doing, std::string_view where, int err = 0);
 
 // Adds one layer of context in front: within(e, "advertise gpu.shared").
 Error within(Error error, std::string_view layer);

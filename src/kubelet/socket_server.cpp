@@ -43,17 +43,14 @@ Result<std::unique_ptr<SocketServer>> SocketServer::open(const std::vector<grpc:
   const std::string temporary = directory + "/" + temporary_socket_name(name, now);
   TRY_STATUS(check_socket_path(temporary));
   // gRPC says only that it could not listen; the usual reasons show here.
-  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot create a socket in", directory));
-  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) return fail_errno("cannot create a socket in", directory);
   std::unique_ptr<SocketServer> server(new SocketServer(std::move(path), stop_within));
   server->predecessor_ = probe_listener(server->path_);
   server->server_ = serve(services, temporary);
   if (!server->server_) return fail(Kind::kUnavailable, "cannot listen on a socket in", directory);
   server->file_ = look_at_socket(temporary);
-  if (::rename(temporary.c_str(), server->path_.c_str()) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot put the socket in place", server->path_));
-  }
+  if (::rename(temporary.c_str(), server->path_.c_str()) != 0)
+    return fail_errno("cannot put the socket in place", server->path_);
   return server;
 }
 

@@ -18,7 +18,7 @@ namespace {
 constexpr const char* kEndpointAt = "/run/tranche/mps";  // as in containers (docs/reference/paths.md)
 
 Status failed(const char* doing, const std::string& where) {
-  return std::unexpected(error_from_errno(errno, doing, where));
+  return fail_errno(doing, where);
 }
 
 Status put_endpoint(const std::string& endpoint) {

@@ -94,7 +94,7 @@ bool is_mounted(const std::string& path) {
 void add_directory(const std::string& what, const std::string& path, const std::set<int>& may_stay, Traces& traces) {
   traces.push_back({what + " " + path, [path, may_stay]() -> Status {
                       if (::rmdir(path.c_str()) == 0 || errno == ENOENT || may_stay.contains(errno)) return {};
-                      return std::unexpected(error_from_errno(errno, "cannot remove", path));
+                      return fail_errno("cannot remove", path);
                     }});
 }
 

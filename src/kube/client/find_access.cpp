@@ -53,7 +53,7 @@ Result<std::string> run_program(const Access& access, const CredentialProgram& p
   command.env["KUBERNETES_EXEC_INFO"] = credential_request(access, program, interactive);
   const os::Fd output(::memfd_create("credential", MFD_CLOEXEC));
   const os::Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!output || !nowhere) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
+  if (!output || !nowhere) return fail_errno("cannot start a process", "");
   command.output = output.get();
   command.errors = again ? nowhere.get() : STDERR_FILENO;
   command.foreground = interactive;

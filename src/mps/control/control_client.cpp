@@ -33,16 +33,16 @@ Result<std::string> content_of(const os::Fd& file, const std::string& program) {
   if (known && status.st_size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
   std::string text(known ? static_cast<std::size_t>(status.st_size) : 0, '\0');
   if (!known || ::pread(file.get(), text.data(), text.size(), 0) != status.st_size)
-    return std::unexpected(error_from_errno(errno, "cannot read an answer", program));
+    return fail_errno("cannot read an answer", program);
   return text;
 }
 
 // A file in memory that holds `content`.
 Result<os::Fd> memory_file(const char* name, const std::string& content) {
   os::Fd file(::memfd_create(name, MFD_CLOEXEC));
-  if (!file) return std::unexpected(error_from_errno(errno, "cannot make a file in memory", name));
+  if (!file) return fail_errno("cannot make a file in memory", name);
   if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
-    return std::unexpected(error_from_errno(errno, "cannot write a file in memory", name));
+    return fail_errno("cannot write a file in memory", name);
   return file;
 }
 

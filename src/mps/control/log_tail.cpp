@@ -26,7 +26,7 @@ constexpr Duration kRest = std::chrono::milliseconds(20);
 
 Result<std::shared_ptr<LogWatch>> LogWatch::open(os::Loop& loop) {
   os::Fd inotify(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (!inotify) return std::unexpected(error_from_errno(errno, "cannot follow logs", "inotify"));
+  if (!inotify) return fail_errno("cannot follow logs", "inotify");
   std::shared_ptr<LogWatch> watch(new LogWatch(loop, std::move(inotify)));
   watch->go_on();
   return watch;
@@ -40,7 +40,7 @@ LogWatch::~LogWatch() {
 // nothing before its exit.
 Result<LogWatch::Id> LogWatch::add(const std::string& path, std::function<void()> on_written) {
   const int descriptor = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
-  if (descriptor < 0) return std::unexpected(error_from_errno(errno, "cannot follow the daemon's log", path));
+  if (descriptor < 0) return fail_errno("cannot follow the daemon's log", path);
   files_.emplace(++last_, File{descriptor, std::move(on_written)});
   return last_;
 }
@@ -113,9 +113,8 @@ Result<std::unique_ptr<LogTail>> LogTail::open(std::shared_ptr<LogWatch> watch, 
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) (void)os::put_aside(directory, name, "not a file");
   os::Fd file(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   struct stat status{};
-  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return std::unexpected(error_from_errno(file ? EINVAL : errno, "cannot open the daemon's log", path));
-  }
+  if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    return fail_errno("cannot open the daemon's log", path, file ? EINVAL : errno);
   std::unique_ptr<LogTail> tail(new LogTail(std::move(watch), std::move(file),
                                             static_cast<std::uint64_t>(status.st_size), bound, std::move(on_line)));
   TRY(tail->id_, tail->watch_->add(path, [self = tail.get()] { self->read(); }));

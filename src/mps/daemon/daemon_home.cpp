@@ -66,7 +66,7 @@ Result<os::Fd> other_namespace(const DaemonHome& home, const char* name) {
   const std::string init = "/proc/" + std::to_string(home.host_pid) + "/ns/" + name;
   if (os::lead_to_one_file(init, std::string("/proc/self/ns/") + name)) return os::Fd();
   os::Fd opened(::open(init.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!opened) return std::unexpected(error_from_errno(errno, "cannot open the host's namespace", init));
+  if (!opened) return fail_errno("cannot open the host's namespace", init);
   return opened;
 }
 

@@ -38,10 +38,10 @@ Result<std::unique_ptr<os::Process>> launch_keeper(os::Loop& loop, const KeeperC
                                                    std::function<void(os::ExitNote)> on_exit) {
   const auto path = settings.program.empty() ? keeper_program() : settings.program;
   const os::Fd program(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!program) return std::unexpected(error_from_errno(errno, "cannot open the keeper's program", path));
+  if (!program) return fail_errno("cannot open the keeper's program", path);
   const auto log_path = settings.mps_root + kKeeperLog;
   const os::Fd log(::open(log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600));
-  if (!log) return std::unexpected(error_from_errno(errno, "cannot open the keeper's log", log_path));
+  if (!log) return fail_errno("cannot open the keeper's log", log_path);
   const auto& root = settings.home.host ? settings.home.mps_root : settings.mps_root;
   os::Command what{.argv = {"/proc/self/fd/3", root + kKeeperSocket}};
   if (!settings.devices.empty()) what.argv.push_back(settings.devices);

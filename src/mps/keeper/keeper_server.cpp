@@ -85,7 +85,7 @@ Status KeeperServer::hold(const HoldRequest& asked) {
   if (clients_.size() >= settings_.clients)
     return fail(Kind::kUnavailable, "the keeper already holds as many clients as it can");
   os::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
-  if (!pidfd) return std::unexpected(error_from_errno(errno, "cannot hold a process", std::to_string(process.pid)));
+  if (!pidfd) return fail_errno("cannot hold a process", std::to_string(process.pid));
   // Fewer than for the descriptors of clients, so that of the last ones at least a part is held.
   if (static_cast<std::size_t>(pidfd.get()) + kFilesOfOurOwn / 2 > most_open_files())
     return fail(Kind::kUnavailable, why_no_more_files());

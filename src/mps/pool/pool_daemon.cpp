@@ -443,8 +443,7 @@ Status PoolDaemon::spawn() {
   // In the foreground the daemon reads commands from stdin and, on some drivers, exits with it. The daemon itself holds
   // the writing end (as descriptor 3), so that stdin neither ends nor blocks if this program exits.
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot start the daemon", "pipe2"));
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot start the daemon", "pipe2");
   const os::Fd reading(ends[0]);
   const os::Fd writing(ends[1]);
   os::Command what{.argv = {program_at_home(settings_.home, settings_.binary.path)}, .env = daemon_environment_};

@@ -81,7 +81,7 @@ Status set_reach(const std::string& mps_root, Reach reach) {
   // An existing directory may be from a version that let every user enter.
   const os::Fd fd(::openat(pools.fd(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (fd && ::fchmod(fd.get(), mode) == 0) return {};
-  return std::unexpected(error_from_errno(errno, "cannot close the pools' directory to other users", pools.path()));
+  return fail_errno("cannot close the pools' directory to other users", pools.path());
 }
 
 // Removes whatever is at their names: the daemon creates them.
@@ -136,14 +136,11 @@ std::string for_containers(const std::string& label) {
 Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,
                                                     bool servers_of_users) {
   struct stat status{};
-  if (::stat(pipe.c_str(), &status) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot look at the pipe directory", pipe));
-  }
+  if (::stat(pipe.c_str(), &status) != 0) return fail_errno("cannot look at the pipe directory", pipe);
   TRY_STATUS(judge_owner(pipe, status.st_uid, ::geteuid()));
   std::vector<std::string> notes;
-  if ((status.st_mode & 07777) != kPipeMode && ::chmod(pipe.c_str(), kPipeMode) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot give the pipe directory the mode 0755", pipe));
-  }
+  if ((status.st_mode & 07777) != kPipeMode && ::chmod(pipe.c_str(), kPipeMode) != 0)
+    return fail_errno("cannot give the pipe directory the mode 0755", pipe);
   if (const auto closed = servers_of_users ? closed_parent(pipe) : std::string(); !closed.empty()) {
     notes.push_back(fmt::format(
         "{} lets no other users pass: MPS servers of their clients do not reach the daemon; write: chmod o+x {}",

@@ -75,7 +75,7 @@ ssize_t receive(int fd, std::span<char> bytes, std::span<char> ancillary, int fl
 
 Result<os::Fd> new_socket(const std::string& path) {
   os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
+  if (!fd) return fail_errno("cannot make a socket", path);
   return fd;
 }
 
@@ -157,7 +157,7 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
   const auto failed = [&](const char* doing) {
     const int err = errno;
     ::unlink(newer.c_str());
-    return std::unexpected(error_from_errno(err, doing, path));
+    return fail_errno(doing, path, err);
   };
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return failed("cannot bind");
   if (::chmod(newer.c_str(), 0666) != 0) return failed("cannot open a socket to all users");
@@ -174,7 +174,7 @@ Result<os::Fd> connect_to_daemon(const std::string& path) {
   TRY(const auto address, os::unix_address(path));
   TRY(os::Fd fd, new_socket(path));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot connect to the MPS daemon", path));
+    return fail_errno("cannot connect to the MPS daemon", path);
   return fd;
 }
 

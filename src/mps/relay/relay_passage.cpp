@@ -315,15 +315,15 @@ void RelayPassage::to_client(const RelayPacket& packet) {
 Status RelayPassage::reserve_descriptors() {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot create the sockets of an exchange", grant_));
+    return fail_errno("cannot create the sockets of an exchange", grant_);
   exchange_.fd = os::Fd(pair[0]);
   for_client_ = os::Fd(pair[1]);
   const int on = 1;
   if (::setsockopt(exchange_.fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot ask for credentials", grant_));
+    return fail_errno("cannot ask for credentials", grant_);
   if (!peer_.pidfd) return {};
   connector_ = os::Fd(::fcntl(peer_.pidfd.get(), F_DUPFD_CLOEXEC, 0));
-  if (!connector_) return std::unexpected(error_from_errno(errno, "cannot hold the client's process", grant_));
+  if (!connector_) return fail_errno("cannot hold the client's process", grant_);
   return {};
 }
 

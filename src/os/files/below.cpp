@@ -58,10 +58,7 @@ Result<Parent> parent_of(int directory, const std::string& directory_path, std::
     if (piece.empty() || piece == ".") continue;
     if (!parent.name.empty()) {
       Fd next(::openat(parent.fd, parent.name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-      if (!next) {
-        return std::unexpected(
-            error_from_errno(errno, "cannot enter the directory " + parent.name, joined(directory_path, relative)));
-      }
+      if (!next) return fail_errno("cannot enter the directory " + parent.name, joined(directory_path, relative));
       parent.held = std::move(next);
       parent.fd = parent.held.get();
     }
@@ -94,12 +91,12 @@ std::string_view name_of_temporary(std::string_view temporary) {
 }
 
 Result<std::vector<std::string>> names_of(int fd, const std::string& path) {
-  if (fd < 0) return std::unexpected(error_from_errno(errno, "cannot list", path));
+  if (fd < 0) return fail_errno("cannot list", path);
   const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd), &::closedir);
   if (!dir) {
     const int err = errno;
     ::close(fd);
-    return std::unexpected(error_from_errno(err, "cannot list", path));
+    return fail_errno("cannot list", path, err);
   }
   std::vector<std::string> names;
   errno = 0;
@@ -108,7 +105,7 @@ Result<std::vector<std::string>> names_of(int fd, const std::string& path) {
     if (name != "." && name != "..") names.emplace_back(name);
     errno = 0;
   }
-  if (errno != 0) return std::unexpected(error_from_errno(errno, "cannot list", path));
+  if (errno != 0) return fail_errno("cannot list", path);
   std::ranges::sort(names);
   return names;
 }
@@ -119,7 +116,7 @@ Result<std::string> read_all(int fd, std::size_t limit, const std::string& path)
   for (;;) {
     const ssize_t got = ::read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return std::unexpected(error_from_errno(errno, "cannot read", path));
+    if (got < 0) return fail_errno("cannot read", path);
     if (got == 0) return content;
     content.append(buffer, static_cast<std::size_t>(got));
     if (content.size() > limit) {
@@ -132,7 +129,7 @@ Status write_all(int fd, std::string_view content, const std::string& path) {
   while (!content.empty()) {
     const ssize_t wrote = ::write(fd, content.data(), content.size());
     if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) return std::unexpected(error_from_errno(errno, "cannot write", path));
+    if (wrote < 0) return fail_errno("cannot write", path);
     content.remove_prefix(static_cast<std::size_t>(wrote));
   }
   return {};
@@ -140,7 +137,7 @@ Status write_all(int fd, std::string_view content, const std::string& path) {
 
 Status remove_below(int parent, const std::string& name, const std::string& path, int depth) {
   if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
-  if (errno != EISDIR && errno != EPERM) return std::unexpected(error_from_errno(errno, "cannot remove", path));
+  if (errno != EISDIR && errno != EPERM) return fail_errno("cannot remove", path);
   const int refused = errno;
   if (depth > kDeepest) return fail(Kind::kInvalid, "cannot remove: nested too deeply", path);
   if (is_mount_point(parent, name.c_str())) {
@@ -150,12 +147,12 @@ Status remove_below(int parent, const std::string& name, const std::string& path
   if (!fd) {
     if (errno == ENOENT) return {};
     const int err = errno == ENOTDIR || errno == ELOOP ? refused : errno;  // not a directory: unlink's error counts
-    return std::unexpected(error_from_errno(err, "cannot remove", path));
+    return fail_errno("cannot remove", path, err);
   }
   TRY(const auto names, names_of(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0), path));
   for (const auto& child : names) TRY_STATUS(remove_below(fd.get(), child, joined(path, child), depth + 1));
   if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
-  return std::unexpected(error_from_errno(errno, "cannot remove", path));
+  return fail_errno("cannot remove", path);
 }
 
 }  // namespace tranche::os::files

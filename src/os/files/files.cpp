@@ -26,14 +26,12 @@ Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std:
   if (::mkdirat(parent, name.c_str(), mode) == 0) {
     // The umask may have removed bits; only we can write into the new directory, so this is the one that we made.
     const Fd made(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (made && ::fchmod(made.get(), mode) != 0) {
-      return std::unexpected(error_from_errno(errno, "cannot set the mode of a directory", path));
-    }
+    if (made && ::fchmod(made.get(), mode) != 0) return fail_errno("cannot set the mode of a directory", path);
   } else if (errno != EEXIST) {
-    return std::unexpected(error_from_errno(errno, "cannot make a directory", path));
+    return fail_errno("cannot make a directory", path);
   }
   Fd opened(::openat(parent, name.c_str(), kOpenDir | O_NOFOLLOW));
-  if (!opened) return std::unexpected(error_from_errno(errno, "cannot open as a directory", path));
+  if (!opened) return fail_errno("cannot open as a directory", path);
   return opened;
 }
 
@@ -52,7 +50,7 @@ Status replace(const files::Parent& parent, const std::string& path, std::string
     const int err = errno;
     // rename() of two links to one file succeeds and keeps both (POSIX), so the temporary name is always removed.
     ::unlinkat(parent.fd, temporary.c_str(), 0);
-    if (renamed != 0) return std::unexpected(error_from_errno(err, doing, path));
+    if (renamed != 0) return fail_errno(doing, path, err);
     return {};
   }
   return fail(Kind::kConflict, std::string(doing) + ": too many left-over temporary files beside it", path);
@@ -62,7 +60,7 @@ Status replace(const files::Parent& parent, const std::string& path, std::string
 
 Result<Dir> Dir::open(const std::string& path) {
   Fd fd(::open(path.c_str(), kOpenDir));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open as a directory", path));
+  if (!fd) return fail_errno("cannot open as a directory", path);
   return Dir(std::move(fd), path);
 }
 
@@ -72,7 +70,7 @@ Result<Dir> Dir::create(const std::string& path, mode_t mode) {
   const auto pieces = split(path, '/');
   std::string so_far = absolute ? "/" : ".";
   Fd at(::open(so_far.c_str(), kOpenDir));
-  if (!at) return std::unexpected(error_from_errno(errno, "cannot open as a directory", so_far));
+  if (!at) return fail_errno("cannot open as a directory", so_far);
   if (!absolute) so_far.clear();
   const auto last = std::ranges::find_if(pieces.rbegin(), pieces.rend(), [](auto piece) { return !piece.empty(); });
   for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
@@ -85,7 +83,7 @@ Result<Dir> Dir::create(const std::string& path, mode_t mode) {
       const bool is_last = piece == std::prev(last.base());
       TRY(next, make_one(at.get(), std::string(*piece), is_last ? mode : 0755, so_far));
     }
-    if (!next) return std::unexpected(error_from_errno(errno, "cannot open as a directory", so_far));
+    if (!next) return fail_errno("cannot open as a directory", so_far);
     at = std::move(next);
   }
   return Dir(std::move(at), path);
@@ -115,9 +113,9 @@ Result<std::string> Dir::read(std::string_view relative, std::size_t limit) cons
   const std::string path = files::joined(path_, relative);
   // O_NONBLOCK so that a named pipe in a file's place cannot block us.
   const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  if (!fd) return fail_errno("cannot open", path);
   struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot look at", path));
+  if (::fstat(fd.get(), &status) != 0) return fail_errno("cannot look at", path);
   if (!S_ISREG(status.st_mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", path);
   return files::read_all(fd.get(), limit, path);
 }
@@ -127,19 +125,17 @@ Status Dir::write_atomically(std::string_view relative, std::string_view content
   TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
   TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
     const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
-    if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a file", path));
+    if (!fd) return fail_errno("cannot make a file", path);
     if (::fchmod(fd.get(), mode) != 0) {  // despite the umask
-      return std::unexpected(error_from_errno(errno, "cannot set the mode of a file", path));
+      return fail_errno("cannot set the mode of a file", path);
     }
     auto written = files::write_all(fd.get(), content, path);
-    if (written && sync == Sync::kYes && ::fsync(fd.get()) != 0)
-      return std::unexpected(error_from_errno(errno, "cannot put on the disk", path));
+    if (written && sync == Sync::kYes && ::fsync(fd.get()) != 0) return fail_errno("cannot put on the disk", path);
     return written;
   }));
   if (sync == Sync::kNo) return {};
   const Fd folder(::openat(parent.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder || ::fsync(folder.get()) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot put on the disk", path_));
+  if (!folder || ::fsync(folder.get()) != 0) return fail_errno("cannot put on the disk", path_);
   return {};
 }
 
@@ -148,7 +144,7 @@ Status Dir::remove(std::string_view relative) const {
   if (!parent && parent.error().code == ENOENT) return {};
   if (!parent) return std::unexpected(parent.error());
   if (::unlinkat(parent->fd, parent->name.c_str(), 0) == 0 || errno == ENOENT) return {};
-  return std::unexpected(error_from_errno(errno, "cannot remove", files::joined(path_, relative)));
+  return fail_errno("cannot remove", files::joined(path_, relative));
 }
 
 Status Dir::remove_tree(std::string_view relative) const {
@@ -164,10 +160,10 @@ Status Dir::hard_link(std::string_view from_path, std::string_view relative) con
   const std::string from(from_path);
   // In most cases there is no file to replace.
   if (::linkat(AT_FDCWD, from.c_str(), parent.fd, parent.name.c_str(), 0) == 0) return {};
-  if (errno != EEXIST) return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
+  if (errno != EEXIST) return fail_errno("cannot link to " + from, path);
   return replace(parent, path, "cannot put a link in place", [&](int at, const std::string& name) -> Status {
     if (::linkat(AT_FDCWD, from.c_str(), at, name.c_str(), 0) == 0) return {};
-    return std::unexpected(error_from_errno(errno, "cannot link to " + from, path));
+    return fail_errno("cannot link to " + from, path);
   });
 }
 
@@ -200,7 +196,7 @@ bool Dir::exists(std::string_view relative) const {
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat status{};
-  if (!fd || ::fstat(fd.get(), &status) != 0) return std::unexpected(error_from_errno(errno, "cannot open", path));
+  if (!fd || ::fstat(fd.get(), &status) != 0) return fail_errno("cannot open", path);
   if (!S_ISREG(status.st_mode)) {
     // A shell's pipe is not in a file system in which a process can create files.
     struct statfs where{};
@@ -215,8 +211,7 @@ Status put_link(const std::string& target, const std::string& path) {
   // A name of this process alone; a file of a killed process with our pid may be replaced.
   const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
   ::unlink(beside.c_str());
-  if (::symlink(target.c_str(), beside.c_str()) != 0)
-    return std::unexpected(error_from_errno(errno, "cannot make a link", beside));
+  if (::symlink(target.c_str(), beside.c_str()) != 0) return fail_errno("cannot make a link", beside);
   if (::rename(beside.c_str(), path.c_str()) == 0) return {};
   const int err = errno;
   ::unlink(beside.c_str());
@@ -228,7 +223,7 @@ Status put_link(const std::string& target, const std::string& path) {
 Result<std::string> read_link(const std::string& path) {
   std::array<char, PATH_MAX> buffer{};
   const ssize_t length = ::readlink(path.c_str(), buffer.data(), buffer.size());
-  if (length < 0) return std::unexpected(error_from_errno(errno, "cannot read a link", path));
+  if (length < 0) return fail_errno("cannot read a link", path);
   return std::string(buffer.data(), static_cast<std::size_t>(length));
 }
 

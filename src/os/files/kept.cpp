@@ -25,7 +25,7 @@ std::string put_aside(const Dir& folder, const std::string& name, const std::str
   std::string what = folder.path() + "/" + name + " cannot be used (" + why + ") and ";
   Status moved = folder.remove_tree(aside);
   if (moved && ::renameat(folder.fd(), name.c_str(), folder.fd(), aside.c_str()) != 0)
-    moved = std::unexpected(error_from_errno(errno, "cannot be renamed", aside));
+    moved = fail_errno("cannot be renamed", aside);
   return what + (moved ? "was renamed to " + aside : "cannot be renamed: " + to_string(moved.error()));
 }
 

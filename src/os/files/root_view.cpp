@@ -46,7 +46,7 @@ bool has_wildcard(std::string_view piece) {
 Result<RootView> RootView::open(const std::string& path) {
   const std::string real = path.empty() ? "/" : path;
   Fd root(::open(real.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root) return std::unexpected(error_from_errno(errno, "cannot open as a directory", real));
+  if (!root) return fail_errno("cannot open as a directory", real);
   return RootView(std::move(root), real);
 }
 
@@ -136,7 +136,7 @@ Result<std::string> RootView::read(std::string_view path, std::size_t limit) con
   if (!walked) return fail(Kind::kNotFound, "is not there", shown);
   if (!S_ISREG(walked->mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", shown);
   const Fd fd(::open(path_of(walked->fd).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot open", shown));
+  if (!fd) return fail_errno("cannot open", shown);
   return files::read_all(fd.get(), limit, shown);
 }
 

@@ -44,13 +44,13 @@ std::optional<DirectoryId> id_of(int directory, const char* name, int flags) {
 Result<DirectoryId> directory_seen_by(const std::string& process, std::string_view path) {
   const std::string below(path.substr(path.find_first_not_of('/')));
   const Fd root(::open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!root) return std::unexpected(error_from_errno(errno, "cannot look at the files of a process", process));
+  if (!root) return fail_errno("cannot look at the files of a process", process);
   Fd seen = open_cached(root.get(), below);
   if (!seen && (errno == ENOSYS || errno == EINVAL || errno == EPERM)) seen = open_by_parts(root.get(), below);
   if (!seen && errno == EAGAIN)
     return fail(Kind::kUnavailable, "the kernel does not have the path in its caches", process + "/root/" + below);
   if (!seen && (errno == ELOOP || errno == ENOTDIR)) errno = ENOENT;
-  if (!seen) return std::unexpected(error_from_errno(errno, "cannot open", process + "/root/" + below));
+  if (!seen) return fail_errno("cannot open", process + "/root/" + below);
   const auto id = id_of(seen.get(), "", AT_EMPTY_PATH);
   if (!id) return fail(Kind::kNotFound, "is not a directory", process + "/root/" + below);
   return *id;

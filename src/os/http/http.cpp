@@ -106,7 +106,7 @@ class LoopHttpServer final : public HttpServer {
     sockaddr_storage bound{};
     socklen_t size = sizeof bound;
     if (::getsockname(listening_.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0)
-      return std::unexpected(error_from_errno(errno, "cannot learn the port of the HTTP server", to_string(address_)));
+      return fail_errno("cannot learn the port of the HTTP server", to_string(address_));
     address_.port = ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(bound).sin6_port
                                                       : reinterpret_cast<const sockaddr_in&>(bound).sin_port);
     TRY(loop_, Loop::open());
@@ -145,7 +145,7 @@ class LoopHttpServer final : public HttpServer {
 
   Result<Fd> listen_on(int family) {
     Fd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd) return std::unexpected(error_from_errno(errno, "cannot listen for HTTP", to_string(address_)));
+    if (!fd) return fail_errno("cannot listen for HTTP", to_string(address_));
     const int yes = 1, no = 0;
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     // The kernel reports a connection with its first bytes, usually the whole request, or after this many seconds.
@@ -172,7 +172,7 @@ class LoopHttpServer final : public HttpServer {
       return fail(Kind::kConflict, "cannot listen for HTTP: another program has this port; choose another or 0 for any",
                   to_string(address_), err);
     }
-    return std::unexpected(error_from_errno(err, "cannot listen for HTTP", to_string(address_)));
+    return fail_errno("cannot listen for HTTP", to_string(address_), err);
   }
 
   bool watch_listening() {

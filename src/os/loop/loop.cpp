@@ -111,16 +111,13 @@ Status Loop::on_signals(std::initializer_list<int> signals, std::function<void(i
     }
   }
   const int fd = ::signalfd(signals_ ? signals_.get() : -1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0) return std::unexpected(error_from_errno(errno, "cannot receive signals", "signalfd"));
+  if (fd < 0) return fail_errno("cannot receive signals", "signalfd");
   if (!signals_) {
     signals_ = Fd(fd);
-    if (!add_to_epoll(epoll_.get(), fd, EPOLLIN, kSignalTag)) {
-      return std::unexpected(error_from_errno(errno, "cannot wait for signals", "epoll_ctl"));
-    }
+    if (!add_to_epoll(epoll_.get(), fd, EPOLLIN, kSignalTag)) return fail_errno("cannot wait for signals", "epoll_ctl");
   }
-  if (const int err = ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr); err != 0) {
-    return std::unexpected(error_from_errno(err, "cannot block signals", "pthread_sigmask"));
-  }
+  if (const int err = ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr); err != 0)
+    return fail_errno("cannot block signals", "pthread_sigmask", err);
   const auto shared = std::make_shared<std::function<void(int)>>(std::move(turn));
   for (const int number : signals) signal_turns_[number] = shared;
   return {};
@@ -234,9 +231,7 @@ void Loop::arm_timer() {
 }
 
 Result<std::unique_ptr<Loop>> Loop::open() {
-  const auto failed = [](const char* where) {
-    return std::unexpected(error_from_errno(errno, "cannot open an event loop", where));
-  };
+  const auto failed = [](const char* where) { return fail_errno("cannot open an event loop", where); };
   std::unique_ptr<Loop> loop(new Loop);
   loop->epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
   if (!loop->epoll_) return failed("epoll_create1");

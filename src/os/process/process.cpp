@@ -57,8 +57,7 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
   Status signal(int number) {
     if (!pidfd_) return {};
     if (::pidfd_send_signal(pidfd_.get(), number, nullptr, 0) == 0 || errno == ESRCH) return {};
-    return std::unexpected(
-        error_from_errno(errno, "cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid)));
+    return fail_errno("cannot send signal " + std::to_string(number), "pid " + std::to_string(ref_.pid));
   }
 
   ProcessRef ref() const { return ref_; }

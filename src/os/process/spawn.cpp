@@ -29,7 +29,7 @@ struct Pipe {
 
 Result<Pipe> make_pipe() {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return std::unexpected(error_from_errno(errno, "cannot start a process", "pipe2"));
+  if (::pipe2(fds, O_CLOEXEC) != 0) return fail_errno("cannot start a process", "pipe2");
   return Pipe{Fd(fds[0]), Fd(fds[1])};
 }
 
@@ -102,7 +102,7 @@ void close_from(unsigned first, int failure) {
 Result<Fd> above_targets(int fd) {
   if (fd < 0) return Fd();
   Fd duplicate(::fcntl(fd, F_DUPFD_CLOEXEC, 4));
-  if (!duplicate) return std::unexpected(error_from_errno(errno, "cannot start a process", "fcntl"));
+  if (!duplicate) return fail_errno("cannot start a process", "fcntl");
   return duplicate;
 }
 Result<Fd> above_targets(Fd fd) {
@@ -173,14 +173,14 @@ Result<Fd> open_pidfd(pid_t pid) {
   if (!fd) {
     // EINVAL: the number is a thread's, or not a valid pid.
     const int err = errno == EINVAL ? ESRCH : errno;
-    return std::unexpected(error_from_errno(err, "cannot watch a process", "pid " + std::to_string(pid)));
+    return fail_errno("cannot watch a process", "pid " + std::to_string(pid), err);
   }
   return fd;
 }
 
 Result<ExitedChild> ExitedChild::start() {
   const pid_t pid = vfork_with_signals_blocked(start_that_exits);
-  if (pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", ""));
+  if (pid < 0) return fail_errno("cannot start a process", "");
   return ExitedChild(pid);
 }
 
@@ -203,7 +203,7 @@ Result<Spawned> spawn(const Command& command) {
     TRY(child_input, above_targets(command.input));
   } else {
     child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!child_input) return std::unexpected(error_from_errno(errno, "cannot start a process", "/dev/null"));
+    if (!child_input) return fail_errno("cannot start a process", "/dev/null");
   }
   Pipe output;
   TRY(output.writing, above_targets(command.output));
@@ -220,7 +220,7 @@ Result<Spawned> spawn(const Command& command) {
   const ChildPlan plan{command,      argv.data(), env.data(),   in.get(),  out.get(),
                        errors.get(), kept.get(),  report.get(), ::getpid()};
   spawned.pid = vfork_with_signals_blocked([&plan] { return start_child(plan); });
-  if (spawned.pid < 0) return std::unexpected(error_from_errno(errno, "cannot start a process", path));
+  if (spawned.pid < 0) return fail_errno("cannot start a process", path);
   report.reset();
   out.reset();
   Failure failed;
@@ -229,9 +229,9 @@ Result<Spawned> spawn(const Command& command) {
   }
   if (got == static_cast<ssize_t>(sizeof failed)) {
     reap(spawned.pid);
-    if (failed.step < 0) return std::unexpected(error_from_errno(failed.error, "cannot execute", path));
+    if (failed.step < 0) return fail_errno("cannot execute", path, failed.error);
     const auto& step = command.before_exec[static_cast<std::size_t>(failed.step)];
-    return std::unexpected(error_from_errno(failed.error, step.what, step.where.empty() ? path : step.where));
+    return fail_errno(step.what, step.where.empty() ? path : step.where, failed.error);
   }
   // Our child, and not reaped yet: the pid is still its own, even if it has exited.
   auto pidfd = open_pidfd(spawned.pid);

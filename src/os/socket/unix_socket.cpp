@@ -16,7 +16,7 @@ constexpr int kBacklog = 128;
 
 Result<Fd> stream_socket(int flags, const std::string& path) {
   Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  if (!fd) return std::unexpected(error_from_errno(errno, "cannot make a socket", path));
+  if (!fd) return fail_errno("cannot make a socket", path);
   return fd;
 }
 
@@ -42,9 +42,7 @@ Status clear_stale(const std::string& path) {
     return fail(Kind::kConflict, "cannot listen: another program answers there; stop it or choose another path", path);
   }
   if (connected.error().code != ECONNREFUSED) return std::unexpected(connected.error());
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return std::unexpected(error_from_errno(errno, "cannot remove an old socket", path));
-  }
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno("cannot remove an old socket", path);
   return {};
 }
 
@@ -81,7 +79,7 @@ Result<Fd> listen_in_place_of(const std::string& path) {
       err = errno;
     }
     ::unlink(newer.c_str());
-    return std::unexpected(error_from_errno(err, "cannot listen", path));
+    return fail_errno("cannot listen", path, err);
   }
   return fd;
 }
@@ -94,8 +92,8 @@ Result<Fd> listen_at(const std::string& path) {
     TRY_STATUS(clear_stale(path));
     err = bind_private(fd.get(), address);
   }
-  if (err != 0) return std::unexpected(error_from_errno(err, "cannot listen", path));
-  if (::listen(fd.get(), kBacklog) != 0) return std::unexpected(error_from_errno(errno, "cannot listen", path));
+  if (err != 0) return fail_errno("cannot listen", path, err);
+  if (::listen(fd.get(), kBacklog) != 0) return fail_errno("cannot listen", path);
   return fd;
 }
 
@@ -107,9 +105,7 @@ Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
     // connect() waits for space in the peer's queue for SO_SNDTIMEO (socket(7)).
     ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   }
-  if (::connect(fd.get(), generic(address), sizeof address) != 0) {
-    return std::unexpected(error_from_errno(errno, "cannot connect", path));
-  }
+  if (::connect(fd.get(), generic(address), sizeof address) != 0) return fail_errno("cannot connect", path);
   return fd;
 }
 

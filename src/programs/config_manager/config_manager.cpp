@@ -192,8 +192,7 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
     if (!held || !has_name(pid, wanted)) continue;
     // While the process is there, its pidfd refers to the one that was examined.
     if (::syscall(SYS_pidfd_send_signal, held.get(), signal, nullptr, 0) == 0) return pid;
-    if (errno != ESRCH)
-      return std::unexpected(error_from_errno(errno, "cannot signal process " + std::to_string(pid), wanted));
+    if (errno != ESRCH) return fail_errno("cannot signal process " + std::to_string(pid), wanted);
   }
   std::string what = "no process of that name reads " + folder;
   if (elsewhere > 0) what += "; " + std::to_string(elsewhere) + " of it do not see that folder: another pod's";

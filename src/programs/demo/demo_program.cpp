@@ -185,8 +185,7 @@ class Demo {
     TRY(standins_, find_standins(options_, self_));
     TRY_STATUS(check_profile(options_.profile, standins_));
     char scratch[] = "/tmp/tranche-demo.XXXXXX";
-    if (::mkdtemp(scratch) == nullptr)
-      return std::unexpected(error_from_errno(errno, "cannot make a scratch directory", scratch));
+    if (::mkdtemp(scratch) == nullptr) return fail_errno("cannot make a scratch directory", scratch);
     dir_ = scratch;
     TRY(const auto dir, os::Dir::open(dir_));
     for (const char* name : {"node", "plugins", "run", "mps", "driver"}) {

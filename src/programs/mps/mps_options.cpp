@@ -83,9 +83,8 @@ Result<os::FileLock> lock_mps_root(const std::string& mps_root) {
                 path);
   }
   const std::string pid = std::to_string(::getpid()) + "\n";
-  if (::ftruncate(lock.file().get(), 0) != 0 || ::pwrite(lock.file().get(), pid.data(), pid.size(), 0) < 0) {
-    return std::unexpected(error_from_errno(errno, "cannot write the lock of the MPS root", path));
-  }
+  if (::ftruncate(lock.file().get(), 0) != 0 || ::pwrite(lock.file().get(), pid.data(), pid.size(), 0) < 0)
+    return fail_errno("cannot write the lock of the MPS root", path);
   return lock;
 }
 
