@@ -15,7 +15,6 @@
 namespace tranche::os {
 namespace {
 
-constexpr std::size_t kLongestAnswer = 16 << 20;
 constexpr Duration kQueueFull = std::chrono::milliseconds(20);
 
 Error unreachable(Error error) {
@@ -33,7 +32,6 @@ Error unreachable(Error error) {
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr Duration kWithoutSocket = std::chrono::seconds(10);
-constexpr std::size_t kLongestLine = 16 << 20;
 constexpr std::string_view kRequest = "watch\n";
 
 }  // namespace
@@ -160,7 +158,7 @@ void StatusWatcher::connect() {
 void StatusWatcher::disconnected() {
   loop_.cancel(std::exchange(watch_, 0));
   fd_.reset();
-  partial_.clear();
+  lines_ = LineReader(kLongestAnswer);
   timer_.start(pause_, [this] { connect(); });
   pause_ = std::min(pause_ * 2, kLongestPause);
   if (!std::exchange(reported_gone_, true)) deliver("");
@@ -171,18 +169,15 @@ void StatusWatcher::read_some() {
   const ssize_t got = ::recv(fd_.get(), buffer, sizeof buffer, 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return disconnected();
-  partial_.append(buffer, static_cast<std::size_t>(got));
   const std::weak_ptr alive = alive_;
-  for (std::size_t end = 0; (end = partial_.find('\n')) != std::string::npos;) {
-    const std::string line = partial_.substr(0, end);
-    partial_.erase(0, end + 1);
+  for (const auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) {
+    if (line.size() > kLongestAnswer) return disconnected();
     if (line.empty()) continue;  // a beat; for on_line, "" has another meaning
     pause_ = kFirstPause;
     reported_gone_ = false;
     deliver(line);
     if (alive.expired()) return;
   }
-  if (partial_.size() > kLongestLine) return disconnected();
   expect_more();
 }
 

@@ -1,5 +1,3 @@
-#include "os/socket/request_reader.h"
-
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -7,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "os/loop/loop.h"
+#include "os/process/line_reader.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
@@ -39,25 +39,13 @@ std::string answer_line(const Result<std::string>& json) {
 
 }  // namespace
 
-void RequestReader::take(std::string_view bytes) {
-  waiting_.append(bytes);
-}
-
-std::optional<Result<std::string>> RequestReader::next() {
-  for (;;) {
-    const auto end = waiting_.find('\n');
-    if (std::min(end, waiting_.size()) > kLongest) {
-      return fail(Kind::kInvalid, "a request is one line of at most " + std::to_string(kLongest) + " bytes");
-    }
-    if (end == std::string::npos) return std::nullopt;
-    const std::string request(trimmed(std::string_view(waiting_).substr(0, end)));
-    waiting_.erase(0, end + 1);
-    if (request.empty()) continue;
-    if (!std::ranges::all_of(request, [](char c) { return c >= 0x20 && c < 0x7f; })) {
-      return fail(Kind::kInvalid, "a request is printable ASCII, but this is " + in_quotes(request));
-    }
-    return request;
-  }
+Result<std::string> read_request(std::string_view line) {
+  if (line.size() > kLongestRequest)
+    return fail(Kind::kInvalid, "a request is one line of at most " + std::to_string(kLongestRequest) + " bytes");
+  const auto request = trimmed(line);
+  if (!std::ranges::all_of(request, [](char c) { return c >= 0x20 && c < 0x7f; }))
+    return fail(Kind::kInvalid, "a request is printable ASCII, but this is " + in_quotes(request));
+  return std::string(request);
 }
 
 // One client of a StatusServer. Requests are answered in order, one at a time: while an answer is pending or not read
@@ -130,7 +118,7 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
       return;
     }
     last_activity_ = loop_.now();
-    requests_.take({buffer, static_cast<std::size_t>(got)});
+    for (auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) requests_.push_back(std::move(line));
   }
 
   // Does everything that does not have to wait for the client.
@@ -145,9 +133,10 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
         out_ = answer_line(answer_(kWatch));
         continue;
       }
-      const auto request = requests_.next();
-      if (!request) break;
-      answer(*request);
+      if (requests_.empty()) break;
+      const auto request = read_request(requests_.front());
+      requests_.pop_front();
+      if (!request || !request->empty()) answer(request);
     }
     answering_ = false;
     const bool done = half_closed_ && !watching_ && !waiting_;
@@ -243,7 +232,8 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
   Timer beat_timer_{loop_};
   std::uint32_t wanted_ = 0;
   MonoTime last_activity_;
-  RequestReader requests_;
+  LineReader lines_{kLongestRequest};
+  std::deque<std::string> requests_;
   std::string out_;
   std::size_t out_at_ = 0;
   bool watching_ = false;

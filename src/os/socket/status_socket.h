@@ -18,6 +18,7 @@
 #include "os/files/watch.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
+#include "os/process/line_reader.h"
 
 namespace tranche::os {
 
@@ -32,6 +33,13 @@ struct StatusLimits {
   Duration beat = std::chrono::seconds(1);    // how often a watcher is sent an empty line, the loop's sign of life
   std::string later{};                        // a word that is answered later, as requests in JSON are
 };
+
+inline constexpr std::size_t kLongestRequest = 8192;  // two hundred process ids and a reason
+inline constexpr std::size_t kLongestAnswer = 16 << 20;
+
+// A request from its line, without surrounding blanks. kInvalid for a line that is too long or holds anything except
+// printable ASCII; the connection is unusable after that. Pure; fuzzed.
+Result<std::string> read_request(std::string_view line);
 
 class StatusConnection;
 
@@ -118,7 +126,7 @@ class StatusWatcher {
   Loop::Id watch_ = 0;
   Timer timer_{loop_};  // until the next attempt, for the first answer, or for the next beat
   Duration pause_;
-  std::string partial_;
+  LineReader lines_{kLongestAnswer};
   bool reported_gone_ = false;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>();  // expires with this object
 };

@@ -113,10 +113,19 @@ TEST_F(StatusTest, ARefusalIsAnErrorDocument) {
 TEST_F(StatusTest, SeveralQuestionsOnOneConnectionAreAnsweredInOrder) {
   serve();
   const auto fd = client(path_);
-  say(fd, "status\nnonsense\nstatus\n");
+  say(fd, "sta");
+  say(fd, "tus\r\n\n  nonsense \nstatus\n");
   EXPECT_EQ(hear(fd), "{\"state\":1}");
-  EXPECT_THAT(hear(fd), HasSubstr("error"));
+  EXPECT_THAT(hear(fd), HasSubstr("no such request: \\\"nonsense\\\""));
   EXPECT_EQ(hear(fd), "{\"state\":1}");
+}
+
+TEST(Request, IsOfBoundedLengthAndPrintable) {
+  EXPECT_EQ(read_request(std::string(kLongestRequest, 'a'))->size(), kLongestRequest);
+  EXPECT_EQ(read_request(std::string(kLongestRequest + 1, 'a')).error().kind, Kind::kInvalid);
+  const auto escape = read_request("sta\x1b[31mtus");
+  ASSERT_FALSE(escape);
+  EXPECT_THAT(escape.error().what, HasSubstr("\\x1b"));
 }
 
 TEST_F(StatusTest, AClientThatStopsSendingStillGetsItsAnswerAndThenTheEnd) {
@@ -164,7 +173,8 @@ TEST_F(StatusTest, ASlowWatcherGetsTheNewestStateAndNoBacklog) {
 TEST_F(StatusTest, AnOverlongRequestIsRefusedAndTheConnectionClosed) {
   serve();
   const auto fd = client(path_);
-  say(fd, std::string(9000, 'a'));
+  say(fd, std::string(kLongestRequest, 'a'));
+  say(fd, "a");
   EXPECT_THAT(hear(fd), HasSubstr("8192 bytes"));
   EXPECT_EQ(hear(fd), "");
 }
