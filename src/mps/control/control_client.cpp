@@ -211,7 +211,7 @@ void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_pt
   };
   run("-h", [=](const std::string& help) {
     run("-v", [=, offers = offers_multiuser(help)](const std::string& version) mutable {
-      found.version = parse_version(version).value_or(0);
+      found.version = parse_version(version);
       found.offers_multiuser = offers;
       done(found);
     });

@@ -53,9 +53,9 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
 using Pids = std::vector<int>;
 
 // One reply each; `text` is everything that the program printed for the one command.
-Result<std::string> parse_server_status(std::string_view text);          // "INITIALIZING", "ACTIVE", "FAULT"
-Result<Percent> parse_thread_percentage(std::string_view text);          // "10.0"
-Result<std::optional<Bytes>> parse_memory_limit(std::string_view text);  // "14G", "500M"; nullopt = "": no limit
+Result<std::string> parse_server_status(std::string_view text);  // "INITIALIZING", "ACTIVE", "FAULT"
+Result<Percent> parse_thread_percentage(std::string_view text);  // "10.0"
+std::optional<Bytes> parse_memory_limit(std::string_view line);  // "14G", "500M"; absent: another line
 
 // Runs of several commands.
 struct DaemonReply {
@@ -71,7 +71,7 @@ Result<DaemonReply> parse_turn_session(const std::vector<int>& servers, const Da
                                        std::string_view text);
 
 // What the program reports about itself.
-Result<int> parse_version(std::string_view text);  // of "-v": "… Binary version: 13000" → 13000
-bool offers_multiuser(std::string_view help);      // of "-h": it lists -M, one server for all users
+int parse_version(std::string_view text);      // of "-v": "… Binary version: 13000" → 13000; 0 = it reports none
+bool offers_multiuser(std::string_view help);  // of "-h": it lists -M, one server for all users
 
 }  // namespace tranche::mps

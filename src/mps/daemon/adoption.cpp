@@ -173,8 +173,7 @@ Result<std::optional<os::ProcessRef>> judge(const Candidate& candidate, const st
   if (program && !may_be_daemon(candidate, *program, expected.home.host_pid)) return std::nullopt;
   const auto environ = program ? os::read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
-    const auto again = os::process_ref(pid);
-    if (!again || *again != *ref) return std::nullopt;  // it exited during the check
+    if (os::process_ref(pid) != ref) return std::nullopt;  // it exited during the check
     return foreign(pid, to_string(program ? environ.error() : program.error()), pipe);
   }
   const auto variables = parse_environ(*environ);

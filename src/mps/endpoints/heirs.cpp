@@ -148,8 +148,8 @@ void EndingContainers::exited(os::ProcessRef process) {
 
 bool EndingContainers::ends(const os::ProcessRef& first, int pid) {
   const auto pids = os::namespaced_pids(first.pid);
-  if (!pids || pids->size() <= 2) return true;
-  return pids->back() != 1 || is_below(pid, first.pid);
+  if (pids.size() <= 2) return true;
+  return pids.back() != 1 || is_below(pid, first.pid);
 }
 
 std::string EndingContainers::refuses(int pid) const {

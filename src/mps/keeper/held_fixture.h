@@ -9,7 +9,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,7 +72,7 @@ class HoldsDevices {
 
   pid_t pid() const { return pid_; }
   os::ProcessRef ref() const { return *os::process_ref(pid_); }
-  os::Fd pidfd() const { return os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0))); }
+  os::Fd pidfd() const { return *os::open_pidfd(pid_); }
   int other_side(std::size_t file) const { return other_sides_[file].get(); }
   // Files that no process has open.
   std::size_t closed() const {

@@ -73,7 +73,7 @@ void Keeper::hold(int pid, const std::string& owner) {
   if (!process) return;
   if (!connected_) forget_exited();
   clients_[*process].owner = owner;
-  if (absent_) start();
+  if (is_absent()) start();
   if (!connected_) return;
   request_hold(*process);
 }
@@ -107,7 +107,6 @@ void Keeper::heard(const std::string& line) {
   auto status = line.empty() ? Result<KeeperStatus>(fail(Kind::kUnavailable, "the keeper does not answer"))
                              : read_keeper_status(line);
   const bool was_connected = std::exchange(connected_, status.has_value());
-  absent_ = !status;
   if (!status) {
     status_ = {};
     if (problem_.empty()) problem_ = status.error().what;
@@ -173,9 +172,7 @@ void Keeper::report_not_held() {
 void Keeper::forget_exited() {
   std::erase_if(clients_, [this](const auto& each) {
     if (status_.clients.contains(each.first)) return false;
-    if (each.second.exited) return true;
-    const auto now = os::process_ref(each.first.pid);
-    return !now || *now != each.first;
+    return each.second.exited || os::process_ref(each.first.pid) != each.first;
   });
 }
 
@@ -202,7 +199,7 @@ void Keeper::start() {
 }
 
 Protection Keeper::of(int pid) const {
-  if (!problem_.empty() && !connected_) return {Protection::State::kNo, problem_};
+  if (is_absent()) return {Protection::State::kNo, problem_};
   for (auto held = status_.clients.lower_bound({pid, 0}); held != status_.clients.end(); ++held) {
     const auto& [process, client] = *held;
     if (process.pid != pid) break;

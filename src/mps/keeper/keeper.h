@@ -59,6 +59,7 @@ class Keeper {
     bool with_contexts = false;  // when it exited
     std::string refused;         // why the keeper does not hold it
   };
+  bool is_absent() const { return !connected_ && !problem_.empty(); }
   void heard(const std::string& line);
   void start();
   void await_answer(pid_t suspect);  // the keeper that has not answered before
@@ -72,8 +73,7 @@ class Keeper {
   std::map<os::ProcessRef, Client> clients_;  // that are held, or are to be
   KeeperStatus status_;
   bool connected_ = false;
-  bool absent_ = false;  // no keeper answers on the socket
-  std::string problem_;  // why the keeper does not run; "" if it does
+  std::string problem_;  // why the keeper does not run or answer; "" if it does, and before the first answer
   Backoff backoff_;
   os::Timer retry_{loop_};
   os::Timer silent_{loop_};

@@ -89,8 +89,8 @@ Status KeeperServer::hold(const HoldRequest& asked) {
   // Fewer than for the descriptors of clients, so that of the last ones at least a part is held.
   if (static_cast<std::size_t>(pidfd.get()) + kFilesOfOurOwn / 2 > most_open_files())
     return fail(Kind::kUnavailable, why_no_more_files());
-  const auto there = os::process_ref(process.pid);
-  if (!there || *there != process) return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
+  if (os::process_ref(process.pid) != process)
+    return fail(Kind::kNotFound, "the process has exited", std::to_string(process.pid));
   auto& client = clients_.try_emplace(process, loop_).first->second;
   client.pidfd = std::move(pidfd);
   auto& share = shares_[asked.share];

@@ -44,7 +44,7 @@ void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
     }
     const auto ref = look_(pid);
     if (ref && ref->start_ticks > asked) continue;  // the next list decides
-    now.emplace(pid, ref ? std::optional(*ref) : std::nullopt);
+    now.emplace(pid, ref);
   }
   known_ = std::move(now);
 }
@@ -56,9 +56,7 @@ void ListedClients::ended(int pid) {
 std::optional<os::ProcessRef> ListedClients::find(int pid) const {
   const auto found = known_.find(pid);
   const auto listed = found == known_.end() ? std::nullopt : found->second;
-  if (!listed) return std::nullopt;
-  const auto now = look_(pid);
-  return now && *now == *listed ? listed : std::nullopt;
+  return listed && look_(pid) == listed ? listed : std::nullopt;
 }
 
 std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
@@ -83,8 +81,7 @@ void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen
 std::optional<os::ProcessRef> PoolDaemon::client(int pid) const {
   const auto relayed = settings_.admission->relay_clients();
   if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
-  const auto ref = os::process_ref(pid);
-  return ref ? std::optional(*ref) : std::nullopt;
+  return os::process_ref(pid);
 }
 
 std::vector<int> PoolDaemon::clients() const {

@@ -216,7 +216,7 @@ class Prover {
       case Step::kServers:
         return end_servers();
       case Step::kDaemon:
-        soon_.start(Duration{}, [this, why = action.why] {
+        soon_.start(Duration{}, [this, why = state_.reason] {
           pool_.feed(
               Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
         });

@@ -39,7 +39,7 @@ namespace tranche::mps {
 // a later process with the same number. Loop thread.
 class ListedClients {
  public:
-  using Look = std::function<Result<os::ProcessRef>(pid_t)>;
+  using Look = std::function<std::optional<os::ProcessRef>(pid_t)>;
   explicit ListedClients(Look look = os::process_ref) : look_(std::move(look)) {}
 
   // Records all pids that the servers list in an answer to a question of time `asked` (boot_ticks()). A process that

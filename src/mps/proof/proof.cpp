@@ -105,7 +105,6 @@ class ProofTurn {
 
   void on(const ProofEnded& event) {
     if (!std::exchange(p_.running, false)) return;
-    p_.lost_at.reset();
     p_.ended_at = now_;
     p_.reason = event.reason;
     switch (event.verdict) {
@@ -126,7 +125,7 @@ class ProofTurn {
           p_.due = now_ + settings_.again;
           return;
         }
-        return end(next_step(event.has_clients, event.has_servers), event.reason);
+        return end(next_step(event.has_clients, event.has_servers));
     }
   }
 
@@ -137,7 +136,7 @@ class ProofTurn {
   }
 
   void on(const ProofTick&) {
-    if (p_.lost_at && now_ >= *p_.lost_at) {
+    if (p_.running && now_ >= *p_.last_started + settings_.lost_after) {
       actions.push_back(CancelProof{});
       // Clients and servers are unknown: both are terminated, which does nothing if there are none.
       on(ProofEnded{ProofVerdict::kWedged, "the CUDA start left no report", true, true});
@@ -149,7 +148,7 @@ class ProofTurn {
                               std::chrono::duration_cast<std::chrono::seconds>(settings_.fault_patience).count());
       distrust();
       p_.wedged = 2;
-      return end(Step::kClients, p_.reason);
+      return end(Step::kClients);
     }
     if (p_.due && now_ >= *p_.due && p_.serves && !p_.running) start();
   }
@@ -159,14 +158,12 @@ class ProofTurn {
 
   void cancel() {
     if (std::exchange(p_.running, false)) actions.push_back(CancelProof{});
-    p_.lost_at.reset();
   }
   void start() {
     p_.due.reset();
     p_.doubted = false;
     p_.running = true;
     p_.last_started = now_;
-    p_.lost_at = now_ + settings_.lost_after;
     if (!p_.trusted && p_.state != ProofState::kFailed) {
       p_.state = ProofState::kRunning;
       p_.reason.clear();
@@ -189,13 +186,13 @@ class ProofTurn {
     if (p_.step < Step::kServers && servers) return Step::kServers;
     return Step::kDaemon;
   }
-  void end(Step step, const std::string& why) {
+  void end(Step step) {
     p_.step = step;
     p_.due.reset();
     p_.step_due = now_ + settings_.step_patience;
     ++(step == Step::kClients ? p_.clients_ended : step == Step::kServers ? p_.servers_ended : p_.daemons_ended);
     if (step == Step::kClients && p_.fault_since) p_.fault_since = now_;  // its patience restarts
-    actions.push_back(EndStep{step, why});
+    actions.push_back(EndStep{step});
   }
 
   Proof& p_;
@@ -253,8 +250,8 @@ std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& setting
   const auto sooner = [&](const std::optional<MonoTime>& other) {
     if (other) at = at ? std::min(*at, *other) : *other;
   };
+  if (state.running) sooner(*state.last_started + settings.lost_after);
   if (state.serves && !state.running) sooner(state.due);
-  sooner(state.lost_at);
   sooner(state.step_due);
   if (state.serves && state.step == Step::kNone && state.fault_since)
     sooner(*state.fault_since + settings.fault_patience);

@@ -89,7 +89,6 @@ struct StartProof {};
 struct CancelProof {};
 struct EndStep {
   Step step = Step::kNone;
-  std::string why;
 };
 using ProofAction = std::variant<StartProof, CancelProof, EndStep>;
 
@@ -111,7 +110,6 @@ struct Proof {
   int wedged = 0;        // consecutive
   std::optional<MonoTime> due;
   std::optional<MonoTime> last_started;
-  std::optional<MonoTime> lost_at;
   std::optional<MonoTime> step_due;
   std::optional<MonoTime> fault_since;
 };

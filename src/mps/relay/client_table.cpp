@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fmt/format.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -131,7 +130,7 @@ bool ClientTable::Client::followed() const {
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
-  if (pid <= 0 || !remember(grant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))))) return false;
+  if (pid <= 0 || !remember(grant, pid, os::open_pidfd(pid).value_or(os::Fd()))) return false;
   clients_.at(pid).earlier = true;
   return true;
 }
@@ -189,7 +188,7 @@ void ClientTable::restore(const StoredClient& stored) {
     // Which connection has which does not matter: each that ends takes one along.
     if (!connection.own && context != stored.contexts.end()) connection.context = *context++;
   }
-  client.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  client.pidfd = os::open_pidfd(pid).value_or(os::Fd());
   const auto process = os::process_ref(pid);
   if (client.pidfd && process && process->start_ticks == stored.started)
     client.watch = loop_.watch(client.pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });

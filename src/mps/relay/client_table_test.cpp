@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,7 +41,7 @@ class Clients : public ::testing::Test {
   }
   int client() {
     const int pid = start();
-    EXPECT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+    EXPECT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
     clients_.in_container(pid, "pod p c", 7);
     clients_.gets(pid, ++last_, "pipe:[1]");
     clients_.connected(pid, last_, 0);
@@ -172,7 +171,7 @@ TEST_F(Clients, LeaveNoSecondPlaceWithWhatIsInherited) {
 // Promise: mps/relay: A process whose first connection has a context's number has a place for each of its connections.
 TEST_F(Clients, WithoutAConnectionOfTheirOwnHaveAPlaceForEach) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
   for (const std::uint32_t number : {7, 1, 2}) connect(pid, number);
   EXPECT_EQ(clients_.places(kGrant), 3u);
   EXPECT_TRUE(clients_.looked(std::set<Channel>{"pipe:[2]", "pipe:[3]"}));
@@ -193,7 +192,7 @@ TEST_F(Clients, HaveNoPlaceForAConnectionThatHasEndedWithoutAContext) {
 // Promise: mps/relay: What a client leaves by its exit within the exchange counts until the server has closed it.
 TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
   clients_.in_container(pid, "pod p c", 7);
   clients_.connects(pid, 5);
   clients_.gets(pid, 5, "pipe:[5]");
@@ -213,7 +212,7 @@ TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
 // Promise: mps/relay: A client that exits in an exchange and has other connections remains.
 TEST_F(Clients, ThatExitInTheExchangeRemainIfTheyHaveOtherConnections) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
   make_context(pid, 1);
   clients_.context_ended(pid, 1);
   clients_.gets(pid, 5, "pipe:[5]");
@@ -250,7 +249,7 @@ TEST_F(Clients, HaveAPlaceForAConnectionWhoseContextHasEnded) {
 // Promise: mps/relay: A connection that begins has its place already.
 TEST_F(Clients, HaveAPlaceForAConnectionThatBegins) {
   const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)))));
+  ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
   clients_.connects(pid, 1);
   EXPECT_EQ(clients_.contexts(pid), 0u) << "its own";
   clients_.connects(pid, 2);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -194,7 +193,7 @@ Peer peer_of(int fd) {
   if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
     who.pidfd = os::Fd(pidfd);
   } else if (errno == ENOPROTOOPT && peer.pid > 0) {
-    who.pidfd = os::Fd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
+    who.pidfd = os::open_pidfd(peer.pid).value_or(os::Fd());
   }
   return who;
 }

@@ -163,11 +163,9 @@ std::string to_string(const ExitNote& note) {
   return "exited with status " + std::to_string(note.code);
 }
 
-Result<ProcessSight> look_at_process(pid_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  TRY(const auto text, read_file(path, 8192));
-  auto stat = parse_stat(text);
-  if (!stat || !stat->start_ticks) return fail(Kind::kInvalid, "cannot read when a process started", path);
+std::optional<ProcessSight> look_at_process(pid_t pid) {
+  auto stat = parse_stat(read_file("/proc/" + std::to_string(pid) + "/stat", 8192).value_or(""));
+  if (!stat || !stat->start_ticks) return std::nullopt;
   if (stat->exiting)
     look_at_living_thread(pid, [&stat](const std::string& folder, pid_t) {
       if (const auto its = parse_stat(read_file(folder + "/stat", 8192).value_or(""))) stat->state = its->state;
@@ -176,9 +174,9 @@ Result<ProcessSight> look_at_process(pid_t pid) {
   return ProcessSight{{pid, *stat->start_ticks}, static_cast<pid_t>(stat->parent), std::move(stat->name), stat->state};
 }
 
-Result<ProcessRef> process_ref(pid_t pid) {
-  TRY(const ProcessSight sight, look_at_process(pid));
-  return sight.ref;
+std::optional<ProcessRef> process_ref(pid_t pid) {
+  const auto sight = look_at_process(pid);
+  return sight ? std::optional(sight->ref) : std::nullopt;
 }
 
 bool has_ended(const Fd& pidfd) {

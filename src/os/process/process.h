@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,6 +23,7 @@
 
 #include "base/result.h"
 #include "os/files/files.h"
+#include "os/loop/fd.h"
 #include "os/loop/loop.h"
 
 namespace tranche::os {
@@ -63,7 +65,8 @@ struct ProcessRef {
   std::uint64_t start_ticks = 0;
   friend auto operator<=>(const ProcessRef&, const ProcessRef&) = default;
 };
-Result<ProcessRef> process_ref(pid_t pid);
+std::optional<ProcessRef> process_ref(pid_t pid);  // absent: it has exited
+Result<Fd> open_pidfd(pid_t pid);                  // kNotFound when there is no such process
 bool has_ended(const Fd& pidfd);
 
 // Basic facts about any process. The process chooses its name: for people, never the only basis of a decision.
@@ -73,13 +76,13 @@ struct ProcessSight {
   std::string name;  // printable ASCII
   char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped; of a thread that lives, if there is one
 };
-Result<ProcessSight> look_at_process(pid_t pid);
+std::optional<ProcessSight> look_at_process(pid_t pid);  // absent: it has exited
 
 // A child of ours that has exited and is not reaped, so that no other process has its pid: for messages with the
-// credentials of a process that does not run. kUnavailable, …: no process could be started.
+// credentials of a process that does not run.
 class ExitedChild {
  public:
-  static Result<ExitedChild> start();
+  static std::optional<ExitedChild> start();  // absent: no process could be started
   ExitedChild(ExitedChild&& other) noexcept : pid_(std::exchange(other.pid_, 0)) {}
   ExitedChild& operator=(ExitedChild&& other) noexcept {
     std::swap(pid_, other.pid_);

@@ -178,10 +178,9 @@ Result<Fd> open_pidfd(pid_t pid) {
   return fd;
 }
 
-Result<ExitedChild> ExitedChild::start() {
+std::optional<ExitedChild> ExitedChild::start() {
   const pid_t pid = vfork_with_signals_blocked(start_that_exits);
-  if (pid < 0) return fail_errno("cannot start a process", "");
-  return ExitedChild(pid);
+  return pid < 0 ? std::nullopt : std::optional(ExitedChild(pid));
 }
 
 ExitedChild::~ExitedChild() {

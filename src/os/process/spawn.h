@@ -15,6 +15,4 @@ struct Spawned {
 };
 Result<Spawned> spawn(const Command& command);
 
-Result<Fd> open_pidfd(pid_t pid);  // kNotFound when there is no such process
-
 }  // namespace tranche::os

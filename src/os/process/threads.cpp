@@ -10,7 +10,7 @@
 
 #include "base/text.h"
 #include "os/files/files.h"
-#include "os/process/spawn.h"
+#include "os/process/process.h"
 
 namespace tranche::os {
 namespace {
@@ -52,21 +52,17 @@ bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::strin
   return false;
 }
 
-Result<std::vector<pid_t>> namespaced_pids(pid_t pid) {
-  TRY(const Fd fd, open_pidfd(pid));
-  TRY(const auto info, read_file(fmt::format("/proc/self/fdinfo/{}", fd.get()), kLongestStat));
-  auto pids = parse_namespaced_pids(info);
-  if (pids.empty() && info.find("NSpid:") == std::string::npos) {  // before Linux 5.5
-    TRY(const auto status, read_file(fmt::format("/proc/{}/status", pid)));
-    pids = parse_namespaced_pids(status);
-  }
-  if (pids.empty()) return fail(Kind::kNotFound, "the process has exited", fmt::format("pid {}", pid));
-  return pids;
+std::vector<pid_t> namespaced_pids(pid_t pid) {
+  const auto fd = open_pidfd(pid);
+  if (!fd) return {};
+  const auto info = read_file(fmt::format("/proc/self/fdinfo/{}", fd->get()), kLongestStat).value_or("");
+  const bool has_pids = info.find("NSpid:") != std::string::npos;  // since Linux 5.5
+  return parse_namespaced_pids(has_pids ? info : read_file(fmt::format("/proc/{}/status", pid)).value_or(""));
 }
 
 bool is_first_of_namespace(pid_t pid) {
   const auto pids = namespaced_pids(pid);
-  return pids && pids->size() > 1 && pids->back() == 1;
+  return pids.size() > 1 && pids.back() == 1;
 }
 
 bool has_effective_capability(pid_t thread, unsigned capability) {

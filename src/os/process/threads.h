@@ -23,8 +23,8 @@ using LookAtThread = std::function<bool(const std::string& folder, pid_t thread)
 bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::string& proc = "/proc");
 
 // Its pids, from the reader's pid namespace inwards: "NSpid" of proc(5), from a pidfd, which costs the same for each
-// process. kNotFound: it has exited.
-Result<std::vector<pid_t>> namespaced_pids(pid_t pid);
+// process. Empty: it has exited.
+std::vector<pid_t> namespaced_pids(pid_t pid);
 // PID 1 of a pid namespace below the reader's: when it exits, the kernel kills all others of the namespace.
 bool is_first_of_namespace(pid_t pid);
 

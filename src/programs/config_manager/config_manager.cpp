@@ -184,7 +184,7 @@ Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder
   std::size_t elsewhere = 0;
   for (const pid_t pid : all_processes()) {
     if (pid == ::getpid() || !seems_called(wanted, pid)) continue;
-    const os::Fd held(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    const os::Fd held = os::open_pidfd(pid).value_or(os::Fd());
     if (!ours || folder_of(std::to_string(pid), folder) != ours) {
       ++elsewhere;
       continue;
