@@ -52,9 +52,9 @@ FUZZ(tenant_limits) {
   constexpr std::size_t kLongest = 2000;
   const std::string all(text);
   const auto line = all.find('\n');
-  const mps::TenantLimits own{all.substr(0, line), line == std::string::npos ? "" : all.substr(line + 1)};
+  const std::string threads = all.substr(0, line), memory = line == std::string::npos ? "" : all.substr(line + 1);
   const mps::GrantedLimits granted{Percent::whole(25), {{"GPU-aaaaaaaa-0000-4000-8000-00000000000a", gib(8)}}};
-  const auto remarks = mps::remarks_on(own, granted);
+  const auto remarks = mps::remarks_on(threads, memory, granted);
   if (remarks.size() > 2) std::abort();
   for (const auto& remark : remarks)
     if (remark.message.empty() || remark.message.size() > kLongest) std::abort();
@@ -62,7 +62,7 @@ FUZZ(tenant_limits) {
   if (const auto why = mps::lifting(all, {granted.memory.front().first})) {
     if (why->empty() || why->size() > kLongest) std::abort();
     if (!fuzz::is_harmless(*why)) std::abort();
-    if (mps::remarks_on({std::nullopt, all}, granted).empty()) std::abort();
+    if (mps::remarks_on("", all, granted).empty()) std::abort();
   }
 }
 

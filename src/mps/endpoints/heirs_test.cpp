@@ -1,5 +1,3 @@
-#include "mps/endpoints/heirs.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sched.h>
@@ -9,6 +7,7 @@
 #include <unistd.h>
 
 #include "mps/endpoints/containers.h"
+#include "mps/endpoints/endpoints.h"
 
 namespace tranche::mps {
 namespace {

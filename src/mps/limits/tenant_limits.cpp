@@ -145,12 +145,11 @@ std::optional<std::string> lifting(std::string_view value, const std::vector<std
       plan::kPinnedLimitVariable, in_quotes(value), visible.size() == 1 ? visible.front() : std::string("0"));
 }
 
-std::vector<TenantRemark> remarks_on(const TenantLimits& own, const GrantedLimits& granted) {
+std::vector<TenantRemark> remarks_on(const std::string& threads, const std::string& memory,
+                                     const GrantedLimits& granted) {
   std::vector<TenantRemark> remarks;
-  if (own.threads)
-    if (auto remark = on_threads(*own.threads, granted.threads)) remarks.push_back(*std::move(remark));
-  if (own.memory)
-    if (auto remark = on_memory(*own.memory, granted)) remarks.push_back(*std::move(remark));
+  if (auto remark = on_threads(threads, granted.threads)) remarks.push_back(*std::move(remark));
+  if (auto remark = on_memory(memory, granted)) remarks.push_back(*std::move(remark));
   return remarks;
 }
 

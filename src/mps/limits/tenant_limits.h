@@ -17,11 +17,6 @@
 
 namespace tranche::mps {
 
-struct TenantLimits {
-  std::optional<std::string> threads;  // absent: the pod does not set it
-  std::optional<std::string> memory;
-};
-
 // The container's grant; 0 = not limited.
 struct GrantedLimits {
   Percent threads;
@@ -34,8 +29,9 @@ struct TenantRemark {
   friend bool operator==(const TenantRemark&, const TenantRemark&) = default;
 };
 
-// At most one for each variable; none for a valid value.
-std::vector<TenantRemark> remarks_on(const TenantLimits& own, const GrantedLimits& granted);
+// On the values of the two variables; "": the pod does not set it. At most one for each; none for a valid value.
+std::vector<TenantRemark> remarks_on(const std::string& threads, const std::string& memory,
+                                     const GrantedLimits& granted);
 
 // Why a client with this value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT would have no memory limit at all, as one sentence
 // with what to write instead; absent if that is not known. `visible` are the UUIDs of all devices that the client may

@@ -16,14 +16,14 @@ constexpr const char* kSecond = "GPU-bbbbbbbb-0000-4000-8000-00000000000b";
 const GrantedLimits kGranted{Percent::whole(30), {{kFirst, gib(8)}, {kSecond, gib(4)}}};
 
 std::vector<TenantRemark> on_threads(const std::string& text) {
-  return remarks_on({.threads = text, .memory = {}}, kGranted);
+  return remarks_on(text, "", kGranted);
 }
 std::vector<TenantRemark> on_memory(const std::string& text) {
-  return remarks_on({.threads = {}, .memory = text}, kGranted);
+  return remarks_on("", text, kGranted);
 }
 
 TEST(TenantLimits, WhatIsWithinTheGrantNeedsNoWord) {
-  EXPECT_THAT(remarks_on({}, kGranted), IsEmpty());
+  EXPECT_THAT(remarks_on("", "", kGranted), IsEmpty());
   for (const char* threads : {"", "30", "12.5", "0.1", "29.999"})
     EXPECT_THAT(on_threads(threads), IsEmpty()) << threads;
   for (const char* memory : {"", "0=2G", "0=8G,1=4096M", "0=2G,"}) EXPECT_THAT(on_memory(memory), IsEmpty()) << memory;
@@ -109,11 +109,11 @@ TEST(TenantLimits, WhatIsMoreThanTheGrantHasNoEffect) {
   ASSERT_THAT(on_memory("0=2G,1=5G"), SizeIs(1));
   EXPECT_TRUE(on_memory("0=2G,1=5G")[0].understood);
   EXPECT_THAT(on_memory("0=2G,1=5G")[0].message, HasSubstr("4096 MiB of " + std::string(kSecond)));
-  EXPECT_THAT(remarks_on({"100", "0=800G"}, {Percent{}, {{kFirst, Bytes{}}}}), IsEmpty()) << "nothing is limited";
+  EXPECT_THAT(remarks_on("100", "0=800G", {Percent{}, {{kFirst, Bytes{}}}}), IsEmpty()) << "nothing is limited";
 }
 
 TEST(TenantLimits, EachVariableIsRemarkedOnByItself) {
-  EXPECT_THAT(remarks_on({"x", "x"}, kGranted), SizeIs(2));
+  EXPECT_THAT(remarks_on("x", "x", kGranted), SizeIs(2));
 }
 
 TEST(TenantLimits, ALongValueIsCut) {

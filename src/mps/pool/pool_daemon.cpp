@@ -457,12 +457,6 @@ Status PoolDaemon::spawn() {
   return {};
 }
 
-// The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
-// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
-bool PoolDaemon::proof_holds_daemon() const {
-  return prover_->pid() != 0;
-}
-
 void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   log_->read();  // servers that started since the last look
   daemon_.reset();
@@ -486,17 +480,19 @@ void PoolDaemon::converse(std::unique_ptr<Question>& open, SessionAsked how, Exc
   });
 }
 
+// The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
+// server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
 void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& exchange) {
   asked_ = 0;
   const auto begun = [this] {
     if (asked_ == 0) asked_ = os::boot_ticks();
-    begun_while_held_ = proof_holds_daemon();
+    begun_while_held_ = proof_pid() != 0;
   };
   converse(question_, {.deadline = settings_.supervisor.question_deadline, .on_begun = begun}, exchange,
            [=, this](Event event) {
              if (auto* failed = std::get_if<QuestionFailed>(&event)) {
                // The start may have ended a moment ago: the daemon had no time to answer since.
-               const bool held = begun_while_held_ || proof_holds_daemon();
+               const bool held = begun_while_held_ || proof_pid() != 0;
                if (failed->error.kind == Kind::kTimeout && held) return ask(id, limits, exchange);
                failed->id = id;
              }
@@ -513,12 +509,12 @@ void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& 
 }
 
 void PoolDaemon::act(const PingDaemon&) {
-  if (sessions_.urgent() || proof_holds_daemon()) return feed(PingSkipped{});
+  if (sessions_.urgent() || proof_pid() != 0) return feed(PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end
   ping_ = std::make_unique<Ping>(loop_, pipe() + "/control", settings_.supervisor.ping_deadline,
                                  [this](const Result<bool>& greeted) {
                                    const auto ended = std::move(ping_);
-                                   if (!greeted && proof_holds_daemon()) return feed(PingSkipped{});
+                                   if (!greeted && proof_pid() != 0) return feed(PingSkipped{});
                                    feed(Pinged{greeted ? Status() : std::unexpected(greeted.error())});
                                  });
 }

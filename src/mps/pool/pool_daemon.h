@@ -197,7 +197,6 @@ class PoolDaemon {
   void remember(pid_t server);
   void read_log_line(const std::string& line);
   void act_on(const LogLine& line);
-  bool proof_holds_daemon() const;
   void heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers);
   std::optional<os::ProcessRef> client(int pid) const;
   std::vector<int> clients() const;

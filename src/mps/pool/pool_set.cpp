@@ -245,10 +245,8 @@ std::string Pool::capacity_note() const {
 
 // The limits of a slot of a device, from the resource that it is advertised under.
 const plan::PlannedDevice* Pool::planned_device(const std::string& uuid) const {
-  for (const auto& resource : set_.plan_.resources)
-    for (const auto& device : resource.devices)
-      if (device.uuid == uuid && device.pool == id_) return &device;
-  return nullptr;
+  const auto* device = plan::find_device(set_.plan_, uuid);
+  return device != nullptr && device->pool == id_ ? device : nullptr;
 }
 
 void Pool::set_places() const {

@@ -80,7 +80,7 @@ void PodNotices::add_remarks() {
         }
       }
       if (first == nullptr || granted.memory.empty()) continue;
-      for (const auto& remark : mps::remarks_on({environment.threads, environment.memory}, granted))
+      for (const auto& remark : mps::remarks_on(environment.threads.value_or(""), environment.memory.value_or(""), granted))
         add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit", *first,
              pod.uid, remark.message});
     }
