@@ -3,18 +3,157 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/text.h"
-#include "simulate/node_ledger.h"
+#include "grants/allocate/grant.h"
+#include "grants/allocate/prefer.h"
 
 namespace tranche::simulate {
 namespace {
 
 using Amounts = std::map<std::string, std::uint64_t>;
-using Ledgers = std::map<std::string, ResourceLedger>;
 
 constexpr std::string_view kOurDomain = "nvidia.com/";
+
+// What kubelet's device manager keeps in its head of one resource, and how it serves a container. Bookkeeping only;
+// what is given and whether it may be is decided by src/grants/allocate.
+class ResourceLedger {
+ public:
+  ResourceLedger(const plan::Plan& plan, const plan::PlannedResource& resource, const gpu::Inventory& inventory,
+                 const config::Config& config)
+      : resource_(resource),
+        inventory_(inventory),
+        policy_(config.flags.plugin.shared_devices_allocation_policy),
+        empty_{.taken = {},
+               .taken_on = std::vector<std::uint32_t>(resource.devices.size()),
+               .around = grants::around(plan, resource)} {
+    settings_.flags = config.flags;
+    settings_.framework_environment = config.sharing.framework_environment;
+    for (std::size_t d = 0; d < resource.devices.size(); ++d) {
+      for (auto& id : plan::slot_ids(resource.devices[d])) {
+        ids_.push_back(std::move(id));
+        device_of_.push_back(d);
+      }
+    }
+    for (std::size_t i = 0; i < ids_.size(); ++i) position_.emplace(ids_[i], i);
+    empty_.taken.assign(ids_.size(), 0);
+    empty_.free = ids_.size();
+    held_ = empty_;
+  }
+  ResourceLedger(const ResourceLedger&) = delete;  // position_ points into ids_
+  ResourceLedger& operator=(const ResourceLedger&) = delete;
+
+  using Slots = std::set<std::size_t>;  // positions in driver order
+
+  // What pods hold.
+  struct Held {
+    std::vector<char> taken;              // by position
+    std::vector<std::uint32_t> taken_on;  // by device
+    std::uint64_t free = 0;
+    grants::Around around;
+  };
+  const Held& held() const { return held_; }
+  void set_held(Held held) {
+    held_ = std::move(held);
+    largest_.reset();
+  }
+
+  struct Served {
+    grants::Grant grant;
+    Slots slots;
+  };
+  // One container's request: what its pod's init containers left is used first (`reusable`), then what is preferred of
+  // the rest. Changes nothing.
+  Result<Served> serve(std::uint64_t count, const Slots& reusable) const { return serve_from(held_, count, reusable); }
+
+  Slots positions(const std::set<std::string>& ids) const {  // of those that the resource has
+    Slots slots;
+    for (const auto& id : ids)
+      if (const auto found = position_.find(id); found != position_.end()) slots.insert(found->second);
+    return slots;
+  }
+  void take(const Slots& slots) {
+    largest_.reset();
+    for (const std::size_t at : slots) {
+      if (std::exchange(held_.taken[at], 1) != 0) continue;
+      ++held_.taken_on[device_of_[at]];
+      --held_.free;
+    }
+  }
+  // A container that runs is a client, or several, of the MPS server of each of its devices.
+  void add_client(const grants::Grant& grant) {
+    largest_.reset();
+    for (const auto& device : grant.devices) ++held_.around.room[device.uuid].live;
+  }
+
+  // The largest request of one container that would be served now. Only where slots lie decides whether a request is
+  // served: all that is free, all that is free on one device, or one.
+  std::uint64_t largest() const {
+    if (largest_) return *largest_;
+    std::set<std::uint64_t, std::greater<>> sizes{free(), 1};
+    for (std::size_t d = 0; d < held_.taken_on.size(); ++d)
+      sizes.insert(resource_.devices[d].slots - held_.taken_on[d]);
+    for (const std::uint64_t size : sizes)
+      if (size > 0 && size <= free() && serve(size, {})) return *(largest_ = size);
+    return *(largest_ = 0);
+  }
+  // Whether an empty node would serve a request of this size.
+  bool fits_empty(std::uint64_t count) const {
+    return count > 0 && count <= ids_.size() && serve_from(empty_, count, {}).has_value();
+  }
+
+  const plan::PlannedResource& resource() const { return resource_; }
+  std::uint64_t slots() const { return ids_.size(); }
+  std::uint64_t free() const { return held_.free; }
+
+  // What the scheduler has counted for pods that are bound.
+  std::uint64_t scheduled = 0;
+
+ private:
+  // As kubelet's devicesToAllocate: reusable devices first (any of them: its sets have no order), then a preference for
+  // the whole request, in which those must be included.
+  Result<Served> serve_from(const Held& held, std::uint64_t count, const Slots& reusable) const {
+    Served served;
+    for (const std::size_t at : reusable)
+      if (served.slots.size() < count) served.slots.insert(at);
+    std::vector<std::string> ids;
+    for (const std::size_t at : served.slots) ids.push_back(ids_[at]);
+    if (ids.size() < count) {
+      std::vector<std::string_view> available;
+      for (std::size_t i = 0; i < ids_.size(); ++i)
+        if (held.taken[i] == 0 || served.slots.contains(i)) available.push_back(ids_[i]);
+      if (available.size() < count)
+        return fail(Kind::kUnavailable,
+                    fmt::format("{} of {} are asked for and {} are free", count, resource_.name, available.size()));
+      const std::vector<std::string_view> required(ids.begin(), ids.end());
+      TRY(ids, grants::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count), policy_,
+                              held.around));
+    }
+    for (const auto& id : ids) served.slots.insert(position_.at(id));
+    auto with_held = held.around;
+    for (auto& [uuid, room] : with_held.room) room.held = 0;
+    for (std::size_t i = 0; i < ids_.size(); ++i)
+      if (held.taken[i] != 0 && !reusable.contains(i))
+        if (const auto room = with_held.room.find(resource_.devices[device_of_[i]].uuid); room != with_held.room.end())
+          room->second.held = room->second.held.value_or(0) + 1;
+    TRY(served.grant, grants::allocate(resource_, {}, ids, settings_, with_held));
+    return served;
+  }
+
+  const plan::PlannedResource& resource_;
+  const gpu::Inventory& inventory_;
+  config::AllocationPolicy policy_;
+  grants::Settings settings_;
+  std::vector<std::string> ids_;        // in driver order, then by ordinal
+  std::vector<std::size_t> device_of_;  // of each id
+  std::map<std::string_view, std::size_t> position_;
+  Held empty_, held_;
+  mutable std::optional<std::uint64_t> largest_;  // until something is taken or released
+};
 
 // What the scheduler counts for a pod: its containers and sidecars together, or an init container with the sidecars
 // that were started before it, whichever is more. (Kubernetes, "Sidecar containers: resource sharing within
@@ -111,12 +250,7 @@ class Node {
   }
 
  private:
-  // What a pod has been given so far, to be taken back when it is refused.
-  struct Served {
-    std::map<std::string, ResourceLedger::Slots> reusable;
-    std::map<std::string, ResourceLedger::Slots> taken;
-    std::vector<std::pair<ResourceLedger*, grants::Grant>> running;
-  };
+  using Reusable = std::map<std::string, ResourceLedger::Slots>;  // what a pod's init containers left, by resource
 
   void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
     for (const auto& [resource, count] : asked) {
@@ -149,39 +283,36 @@ class Node {
 
   // The pod as a whole: what one of its containers is refused, none of them gets.
   void admit(const PodAsk& pod, PodOutcome& outcome) {
-    Served served;
+    std::map<std::string, ResourceLedger::Held> before;
+    for (const auto& [resource, ledger] : ledgers_) before[resource] = ledger.held();
+    Reusable reusable;
     for (const ContainerAsk& container : pod.containers) {
-      const auto done = serve(container, served, outcome);
+      const auto done = serve(container, reusable, outcome);
       if (done) continue;
       outcome.fate = Fate::kRefused;
       outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
                                                       : done.error().what);
       outcome.holdings.clear();
-      for (const auto& [resource, slots] : served.taken) ledgers_.at(resource).take(slots, false);
-      for (const auto& [ledger, grant] : served.running) ledger->count_clients(grant, -1);
+      for (auto& [resource, held] : before) ledgers_.at(resource).set_held(std::move(held));
       return;
     }
     note_several_pools(outcome);
   }
 
-  Status serve(const ContainerAsk& container, Served& served, PodOutcome& outcome) {
+  Status serve(const ContainerAsk& container, Reusable& left, PodOutcome& outcome) {
     for (const auto& [resource, count] : container.resources) {
       if (!is_ours(resource)) continue;
       ResourceLedger& ledger = ledgers_.at(resource);
-      auto& reusable = served.reusable[resource];
+      auto& reusable = left[resource];
       auto given = ledger.serve(count, reusable);
       if (!given) {
         outcome.lacks.push_back({resource, count, ledger.free(), ledger.largest()});
         return std::unexpected(std::move(given).error());
       }
       ledger.take(given->slots);
-      served.taken[resource].insert(given->slots.begin(), given->slots.end());
       for (const std::size_t at : given->slots)
         container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
-      if (container.role != Role::kInit) {
-        ledger.count_clients(given->grant, 1);
-        served.running.emplace_back(&ledger, given->grant);
-      }
+      if (container.role != Role::kInit) ledger.add_client(given->grant);
       Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
       for (const auto& limit : given->grant.devices) {
         const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
@@ -219,7 +350,7 @@ class Node {
     }
     const auto& devices = ledger.resource().devices;
     for (std::size_t d = 0; d < devices.size(); ++d)
-      left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.taken_on(d),
+      left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.held().taken_on[d],
                               devices[d].memory, Bytes{}, devices[d].sm_count, 0});
     for (const PodOutcome& outcome : simulation) {
       for (const Holding& holding : outcome.holdings) {
@@ -234,8 +365,8 @@ class Node {
     return left;
   }
 
-  Ledgers ledgers_;          // of resources that have devices
-  bool for_claims_ = false;  // the node offers devices to claims
+  std::map<std::string, ResourceLedger> ledgers_;  // of resources that have devices
+  bool for_claims_ = false;                        // the node offers devices to claims
 };
 
 // What `ask` has of a node with one resource, whose slots are held as the offer states.
