@@ -3,8 +3,10 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <utility>
 
 #include "base/text.h"
+#include "base/units.h"
 
 namespace tranche::probe {
 namespace {
@@ -55,6 +57,27 @@ Error CudaLibrary::error(int code, std::string doing, std::string where) const {
 Status CudaLibrary::check(int code, std::string_view doing, std::string_view where) const {
   if (code == kCudaSuccess) return {};
   return std::unexpected(error(code, std::string(doing), std::string(where)));
+}
+
+Result<DeviceMemory> DeviceMemory::allocate(const CudaLibrary& cuda, std::size_t bytes) {
+  CudaAddress address = 0;
+  TRY_STATUS(cuda.check(cuda.functions().memory_allocate(&address, bytes), "cannot allocate " + to_string(Bytes{bytes}),
+                        "cuMemAlloc"));
+  return DeviceMemory(cuda, address);
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : cuda_(other.cuda_), address_(std::exchange(other.address_, 0)) {}
+
+DeviceMemory::~DeviceMemory() {
+  if (address_ != 0) cuda_->functions().memory_free(address_);
+}
+
+Result<std::vector<std::uint32_t>> DeviceMemory::read(std::size_t words) const {
+  std::vector<std::uint32_t> host(words);
+  TRY_STATUS(cuda_->check(cuda_->functions().copy_to_host(host.data(), address_, words * sizeof(std::uint32_t)),
+                          "cannot copy from the GPU", "cuMemcpyDtoH"));
+  return host;
 }
 
 Result<CudaModule> compile(const CudaLibrary& cuda, const char* ptx) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "os/library/shared_library.h"
@@ -84,6 +85,22 @@ class CudaLibrary {
  private:
   CudaFunctions functions_;
   std::string path_;
+};
+
+// Device memory that goes with its object.
+class DeviceMemory {
+ public:
+  static Result<DeviceMemory> allocate(const CudaLibrary& cuda, std::size_t bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept;
+  DeviceMemory& operator=(DeviceMemory&&) = delete;
+  ~DeviceMemory();
+  CudaAddress address() const { return address_; }
+  Result<std::vector<std::uint32_t>> read(std::size_t words) const;
+
+ private:
+  DeviceMemory(const CudaLibrary& cuda, CudaAddress address) : cuda_(&cuda), address_(address) {}
+  const CudaLibrary* cuda_;
+  CudaAddress address_;
 };
 
 // GPU programs as PTX text, compiled by the driver. A module lives as long as its context.

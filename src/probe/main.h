@@ -1,9 +1,15 @@
 #pragma once
 // `tranche probe` as a process: a deadline for every stage, an orderly end on SIGTERM and SIGINT (nothing in flight:
 // dying with work in flight can kill the neighbours under MPS), a report on stdout, words on stderr.
-#include <cstdio>
-#include <optional>
+#include <signal.h>
 
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "os/loop/loop.h"
 #include "probe/container.h"
 #include "probe/probe.h"
 
@@ -23,5 +29,30 @@ struct ProbeCliOptions {
 // become what --endpoint and --as-user say. Blocks SIGTERM and SIGINT in the calling thread; call it from the process's
 // only thread.
 int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err);
+
+// For the other programs that make CUDA calls.
+
+// A CUDA call that hangs cannot be cancelled: all that is left is to report the stage and to end the process, with
+// status 1.
+class Watchdog {
+ public:
+  Watchdog(std::string program, std::FILE* err);  // the name before the message: "tranche probe"
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  void enter(const char* stage, std::optional<Duration> allowance);  // absent = no limit
+
+ private:
+  const std::string program_;
+  std::FILE* const err_;
+  std::unique_ptr<os::Loop> loop_;
+  os::Timer timer_{*loop_};  // of the stage; on the loop's thread only
+  std::thread thread_;
+};
+
+sigset_t ending_signals();     // SIGTERM and SIGINT
+void block_ending_signals();   // in the calling thread, and in those that it starts
+bool ending_signal_pending();  // one that is blocked has arrived
 
 }  // namespace tranche::probe

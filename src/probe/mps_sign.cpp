@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 
 #include "base/text.h"
 #include "os/files/files.h"
@@ -31,7 +30,9 @@ std::string peer_of(int fd) {
   return abstract ? "@" + path : path;
 }
 
-std::map<unsigned long, std::string> connections() {
+}  // namespace
+
+std::map<unsigned long, std::string> local_connections() {
   std::map<unsigned long, std::string> by_inode;
   for (const std::string& name : os::names_in("/proc/self/fd")) {
     const auto number = parse_unsigned(name);
@@ -44,22 +45,14 @@ std::map<unsigned long, std::string> connections() {
   return by_inode;
 }
 
-}  // namespace
-
-std::set<unsigned long> local_connections() {
-  std::set<unsigned long> inodes;
-  for (const auto& [inode, peer] : connections()) inodes.insert(inode);
-  return inodes;
-}
-
-MpsSign look_for_mps(const std::set<unsigned long>& before) {
+MpsSign look_for_mps(const std::map<unsigned long, std::string>& before) {
   MpsSign sign;
   const char* directory = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   sign.pipe_directory = directory != nullptr && *directory != '\0' ? directory : kDefaultPipeDirectory;
   struct stat status{};
   const std::string control = sign.pipe_directory + "/control";
   sign.control_socket = ::stat(control.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
-  for (auto& [inode, peer] : connections()) {
+  for (auto& [inode, peer] : local_connections()) {
     if (!before.contains(inode)) sign.peers.push_back(std::move(peer));
   }
   sign.connected = !sign.peers.empty();

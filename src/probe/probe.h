@@ -6,8 +6,8 @@
 // under MPS. One thread.
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -28,10 +28,10 @@ struct MpsSign {
   std::vector<std::string> settings;  // "CUDA_MPS_…=…" of this process
 };
 
-// The packet connections of this process to local sockets, by inode: taken before CUDA starts.
-std::set<unsigned long> local_connections();
+// The packet connections of this process to local sockets: what they lead to, by inode.
+std::map<unsigned long, std::string> local_connections();
 
-MpsSign look_for_mps(const std::set<unsigned long>& before);
+MpsSign look_for_mps(const std::map<unsigned long, std::string>& before);  // CUDA started
 
 struct ProbeOptions {
   std::string device;                                 // "" = the first visible; an index ("0") or a UUID ("GPU-…")

@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 
 #include "os/files/scratch_fixture.h"
@@ -88,7 +89,7 @@ TEST_F(Mps, IsClaimedForANewConnectionOfItsKindOnly) {
   const os::Fd fd = listener();
   int old[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, old), 0);
-  const std::set<unsigned long> before = local_connections();
+  const auto before = local_connections();
   EXPECT_EQ(before.size(), 2u);
   EXPECT_FALSE(look_for_mps(before).connected);
   const os::Fd client(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));

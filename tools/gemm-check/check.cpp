@@ -7,8 +7,7 @@
 #include "base/json_text.h"
 #include "gemm-check/gemm_report.h"
 #include "gemm-check/gemm_run.h"
-#include "probe/probe.h"
-#include "probe/watchdog.h"
+#include "probe/main.h"
 
 namespace tranche::gemm_check {
 namespace {

@@ -1,7 +1,6 @@
 #pragma once
 // What the tool uses of the probe: the CUDA driver library, device memory, and compiled PTX.
 #include "probe/cuda_library.h"
-#include "probe/measure.h"
 
 namespace tranche::gemm_check {
 
