@@ -33,6 +33,7 @@
 #include "os/loop/loop.h"
 #include "os/memory/memory.h"
 #include "os/socket/status_socket.h"
+#include "os/worker/shared_box.h"
 #include "plan/make_plan.h"
 #include "plan/select.h"
 #include "programs/mps/mps_status.h"
@@ -128,7 +129,12 @@ class MpsProgram {
                      [this](const std::string& request, const os::StatusServer::Reply& reply) {
                        pools_->answer(request, [reply](const std::string& json) { reply(json); });
                      }));
-    http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, pages_.routes(), [this] { publish(); });
+    os::HttpServer::Routes routes{{"/metrics", [this] { return os::HttpAnswer::metrics(pages_.get()->metrics); }},
+                                  {"/readyz", [this] {
+                                     const auto pages = pages_.get();
+                                     return observe::probe_page(pages->readiness.ready, pages->readiness.reason);
+                                   }}};
+    http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, std::move(routes), [this] { publish(); });
     TRY_STATUS(http_->open());
     if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
       log::warning("config.unwatched", {{"why", followed.error()}});
@@ -344,12 +350,13 @@ class MpsProgram {
     next_report_ = loop_->now() + kPace;
     states_ = states_of(*pools_);
     if (!options_.listen.empty())
-      pages_.put(metrics::to_text(mps_metrics(view())),
-                 mps_readiness({.ends = stopping_,
-                                .driver_problem = driver_problem_,
-                                .needs_driver = config_.view().config.flags.fail_on_init_error,
-                                .plan_problems = plan_problems_,
-                                .pools = pool_readiness(*pools_)}));
+      pages_.put(std::make_shared<const MpsPages>(
+          metrics::to_text(mps_metrics(view())),
+          mps_readiness({.ends = stopping_,
+                         .driver_problem = driver_problem_,
+                         .needs_driver = config_.view().config.flags.fail_on_init_error,
+                         .plan_problems = plan_problems_,
+                         .pools = pool_readiness(*pools_)})));
     if (status_) status_->changed();
   }
 
@@ -400,7 +407,7 @@ class MpsProgram {
   std::optional<gpu::Inventory> inventory_;
   std::string driver_problem_ = "the driver library is being opened";
   std::vector<Problem> plan_problems_;
-  MpsPages pages_;
+  os::SharedBox<MpsPages> pages_;
   std::unique_ptr<os::Timer> report_due_;
   MonoTime next_report_{};
   std::string states_;  // of the pools, as of the last report

@@ -2,7 +2,6 @@
 // The report of `tranche mps` about itself: the one-line JSON of its status socket (docs/internals/mps-contract.md,
 // "Status socket"), its metrics, and its HTTP pages /metrics and /readyz (503 and one line while pools are not
 // serving).
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "mps/pool/pool_set.h"
 #include "observe/metrics/page.h"
 #include "observe/pages/http_pages.h"
-#include "os/http/http.h"
 
 namespace tranche::programs {
 
@@ -57,30 +55,10 @@ struct MpsReadiness {
 
 MpsReadiness mps_readiness(const MpsReadinessInputs& inputs);
 
-// put() runs on the loop's thread, the routes on the HTTP server's.
-class MpsPages {
- public:
-  os::HttpServer::Routes routes() {  // they use this object, which must outlive them
-    return {{"/metrics",
-             [this] {
-               const std::lock_guard lock(mutex_);
-               return os::HttpAnswer::metrics(metrics_);
-             }},
-            {"/readyz", [this] {
-               const std::lock_guard lock(mutex_);
-               return observe::probe_page(readiness_.ready, readiness_.reason);
-             }}};
-  }
-  void put(LongText metrics, MpsReadiness readiness) {
-    const std::lock_guard lock(mutex_);
-    std::swap(metrics_, metrics);
-    std::swap(readiness_, readiness);
-  }
-
- private:
-  std::mutex mutex_;
-  LongText metrics_;
-  MpsReadiness readiness_{.ready = false, .reason = "it begins"};
+// Of the HTTP server.
+struct MpsPages {
+  LongText metrics;
+  MpsReadiness readiness{.ready = false, .reason = "it begins"};
 };
 
 // The state of the planned pools.
