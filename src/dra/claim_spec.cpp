@@ -5,7 +5,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "dra/prepared_file.h"
+#include "dra/prepare.h"
 
 namespace tranche::dra {
 namespace {

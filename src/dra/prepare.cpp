@@ -160,36 +160,26 @@ Status check_room(const Part& part, const Device& device, const Held& held) {
   return {};
 }
 
-// A container has one endpoint, which leads to one MPS daemon, and a CUDA process is the client of one.
-Status check_one_daemon(const PreparedClaim& claim) {
+// A container has one endpoint, which leads to one MPS daemon, and a CUDA process is the client of one. A client of MPS
+// sees no MIG device of a different GPU, and kubelet draws the order of a request's CDI devices.
+Status check_requests(const PreparedClaim& claim) {
   for (const auto& part : claim.parts) {
-    const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
-      return each.request == part.request && each.mps_pool != part.mps_pool && has_endpoint(each.kind) &&
-             has_endpoint(part.kind);
-    });
-    if (other != claim.parts.end())
-      return fail(tranche::Kind::kInvalid,
-                  fmt::format("request {} has the GPUs {} and {}, each of which has an MPS daemon of its own, and a "
-                              "CUDA process is the client of one; have the operator join the GPUs of the node "
-                              "(dra.split: span), or write a request for each GPU and give each to a container of "
-                              "its own",
-                              in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
-  }
-  return {};
-}
-
-// A client of MPS sees no MIG device of a different GPU, and kubelet draws the order of a request's CDI devices.
-Status check_no_mixture(const PreparedClaim& claim) {
-  for (const auto& part : claim.parts) {
-    const auto other = std::ranges::find_if(claim.parts, [&](const Part& each) {
-      return each.request == part.request && part.kind == Kind::kMig && has_endpoint(each.kind);
-    });
-    if (other != claim.parts.end())
-      return fail(tranche::Kind::kInvalid,
-                  fmt::format("request {} has the MIG device {} and a part of the GPU {}, which need different "
-                              "variables in one container; name the type of device in the request's selectors, and "
-                              "write a request for each",
-                              in_quotes(part.request), part.gpu_uuid, other->gpu_uuid));
+    for (const auto& other : claim.parts) {
+      if (other.request != part.request || !has_endpoint(other.kind)) continue;
+      if (part.kind == Kind::kMig)
+        return fail(tranche::Kind::kInvalid,
+                    fmt::format("request {} has the MIG device {} and a part of the GPU {}, which need different "
+                                "variables in one container; name the type of device in the request's selectors, and "
+                                "write a request for each",
+                                in_quotes(part.request), part.gpu_uuid, other.gpu_uuid));
+      if (has_endpoint(part.kind) && other.mps_pool != part.mps_pool)
+        return fail(tranche::Kind::kInvalid,
+                    fmt::format("request {} has the GPUs {} and {}, each of which has an MPS daemon of its own, and a "
+                                "CUDA process is the client of one; have the operator join the GPUs of the node "
+                                "(dra.split: span), or write a request for each GPU and give each to a container of "
+                                "its own",
+                                in_quotes(part.request), part.gpu_uuid, other.gpu_uuid));
+    }
   }
   return {};
 }
@@ -340,8 +330,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
         made.parts, [&](const Part& each) { return each.request == part.request && each.kind != Kind::kMonitor; });
     part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, first->gpu_uuid)));
   }
-  TRY_STATUS(check_one_daemon(made));
-  TRY_STATUS(check_no_mixture(made));
+  TRY_STATUS(check_requests(made));
   join_threads(made, offered);
   TRY_STATUS(configure(claim, offered, made));
   return made;

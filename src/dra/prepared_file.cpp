@@ -1,4 +1,4 @@
-#include "dra/prepared_file.h"
+#include "dra/prepare.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 // The file of prepared claims as a whole, for tests: the node keeps the line of each claim.
-#include "dra/prepared_file.h"
+#include "dra/prepare.h"
 
 namespace tranche::dra {
 

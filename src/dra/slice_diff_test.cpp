@@ -1,4 +1,4 @@
-#include "dra/slice_diff.h"
+#include "dra/slices.h"
 
 #include <gmock/gmock.h>
 

@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "base/json_text.h"
-#include "dra/slice_diff.h"
+#include "dra/slices.h"
 #include "fuzz/target.h"
 #include "kube/access.h"
-#include "kube/api_status.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/pod.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "config/choose.h"
-#include "dra/prepared_file.h"
+#include "dra/prepare.h"
 #include "golden/golden.h"
 #include "grants/grant_shares.h"
 #include "guard/judge.h"

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "base/json_text.h"
-#include "dra/slice_diff.h"
+#include "dra/slices.h"
 #include "plan/shares.h"
 #include "property/generate.h"
 

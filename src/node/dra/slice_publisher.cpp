@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "dra/slices.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 

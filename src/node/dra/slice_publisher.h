@@ -7,7 +7,7 @@
 // Slices that a different program changes again and again (an older agent during a rolling update) are restored less
 // and less often.
 //
-// What to write is dra/slice_diff.h. A refusal is retried with a growing delay, at most 5 minutes, and reported. Loop
+// What to write is dra/slices.h. A refusal is retried with a growing delay, at most 5 minutes, and reported. Loop
 // thread only.
 #include <functional>
 #include <memory>
@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/backoff.h"
-#include "dra/slice_diff.h"
+#include "dra/slices.h"
 #include "kube/client/list_watch.h"
 #include "kube/node_condition.h"
 #include "node/dra/dra_report.h"
