@@ -1,5 +1,7 @@
 #include "node/decide.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -98,17 +100,100 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
   name_grants(in, records, decision, now);
 }
 
+std::map<std::string, gpu::Unhealthy> gpu_faults(const NodeView& node) {
+  auto faults = node.decision.faults.devices;
+  if (!node.in.inventory || node.in.driver_problem.empty()) return faults;
+  for (const auto& gpu : node.in.inventory->gpus)
+    faults.try_emplace(gpu.uuid, gpu::Unhealthy{gpu::Cause::kDriver, node.in.driver_problem});
+  return faults;
+}
+
+void add_pool_faults(const NodeView& node, std::vector<dra::Device>& devices) {
+  for (const auto& pool : node.decision.plan.pools) {
+    const auto down = node.decision.faults.pools.find(pool.id);
+    if (down == node.decision.faults.pools.end()) continue;
+    for (dra::Device& device : devices)
+      if (device.kind == dra::Kind::kShared && !device.fault &&
+          std::ranges::find(pool.devices, device.gpu_uuid) != pool.devices.end())
+        device.fault = gpu::Unhealthy{gpu::Cause::kPool, down->second};
+  }
+}
+
 void count_held_times(const Inputs& in, Decision& decision, MonoTime now) {
   if (decision.held_read == in.holdings_read) return;
   decision.held_read = in.holdings_read;
   keep_held_times(decision.held_times.own(), tenant_rows(decision, {}), decision.plan, now);
 }
 
+NodeEvent event_of(const ConditionChange& change) {
+  const auto cause = gpu::to_string(change.condition.cause);
+  if (change.what != ConditionChange::What::kRecovered)
+    return {&kube::kGpuUnhealthy,
+            fmt::format("Slots of {} are withdrawn ({}): {}", change.device, cause, change.condition.why)};
+  return {&kube::kGpuHealthy, fmt::format("Slots of {} are offered again after {} s ({}: {})", change.device,
+                                          std::chrono::duration_cast<std::chrono::seconds>(change.lasted).count(),
+                                          cause, change.condition.why)};
+}
+
+std::string file_of(const config::ConfigView& view) {
+  return view.path.empty() ? std::string("The configuration without a file") : view.path;
+}
+
 }  // namespace
+
+std::vector<NodeEvent> health_events(const std::vector<ConditionChange>& changes) {
+  std::vector<NodeEvent> events;
+  for (const auto& change : changes) {
+    const gpu::Cause cause = change.condition.cause;
+    if (cause != gpu::Cause::kPool && cause != gpu::Cause::kMig && cause != gpu::Cause::kClaims)
+      events.push_back(event_of(change));
+  }
+  return events;
+}
+
+NodeEvent config_event(const config::ConfigView& view) {
+  if (!view.last_good) return {&kube::kConfigApplied, fmt::format("{} is in effect", file_of(view))};
+  const auto at = std::ranges::find(view.problems, Severity::kError, &Problem::severity);
+  // With several configurations, the refused one may differ from the one in effect.
+  return {&kube::kConfigRefused,
+          fmt::format("{} cannot be used, the last good one stays in effect: {}",
+                      view.name.empty() ? file_of(view) : std::string("What is chosen for this node"),
+                      at == view.problems.end() ? std::string("it cannot be read") : to_string(*at))};
+}
+
+NodeEvent pages_event(const std::string& program, const std::string& problem) {
+  return {&kube::kPagesNotServed,
+          fmt::format("tranche {} serves no metrics and no readiness page: {}; it tries again", program, problem)};
+}
+
+std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const mps::PoolReports& reports) {
+  std::vector<NodeEvent> events;
+  const auto faults = mps::pool_faults(plan, reports);
+  std::erase_if(serves_, [&](const auto& known) { return plan::find_pool(plan, known.first) == nullptr; });
+  for (const auto& pool : plan.pools) {
+    const auto fault = faults.find(pool.id);
+    const bool serves = fault == faults.end();
+    const auto known = serves_.find(pool.id);
+    if (known == serves_.end()) {
+      if (serves) serves_.emplace(pool.id, true);
+    } else if (std::exchange(known->second, serves) != serves) {
+      events.push_back(serves ? NodeEvent{&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)}
+                              : NodeEvent{&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
+    }
+  }
+  return events;
+}
 
 const gpu::Inventory& known_inventory(const Inputs& in) {
   static const gpu::Inventory kNone;
   return in.inventory ? *in.inventory : kNone;
+}
+
+dra::Devices dra_devices(const NodeView& node) {
+  if (!node.in.inventory) return {};
+  auto devices = dra::devices_of(node.in.config.config, *node.in.inventory, gpu_faults(node), node.in.partitionable);
+  add_pool_faults(node, devices.list);
+  return devices;
 }
 
 Decided decide(const Inputs& in, const Records& records, Decision last, MonoTime now) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "node/dra/dra_slices.h"
 #include "node/node_parts.h"
 #include "os/log/log.h"
 

@@ -1,4 +1,4 @@
-#include "node/node_events.h"
+#include "node/decide.h"
 
 #include <gmock/gmock.h>
 

@@ -1,9 +1,11 @@
 // Inputs of the node agent: configuration, driver, pools, kubelet, the cluster, requests. Each callback stores what
 // came and calls step().
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 
 #include "gpu/inventory/compare.h"
-#include "node/node_log.h"
 #include "node/node_parts.h"
 #include "node/reports.h"
 #include "os/log/log.h"
@@ -16,11 +18,114 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Duration kHoldingsAfterGrant = 50ms;  // kubelet records a grant shortly after the response
+constexpr Duration kKubeletDeadline = 3s;
+constexpr Duration kHoldingsEvery = 30s;
+constexpr Duration kHoldingsEveryWhenReported = 5min;
+constexpr Duration kFirstBehind = 100ms;
 constexpr Duration kUseFreshFor = 400ms;
 constexpr Duration kUseWait = 300ms;
 constexpr Duration kTidyAfter = 10s;  // at most so often: it takes 0.3 to 0.7 ms with 768 tenants
 
+// A missing driver is an error or not according to failOnInitError; a driver that has disappeared always is one.
+void log_no_driver(const Inputs& in) {
+  if (in.inventory) {
+    log::error("driver.gone", {{"why", in.driver_problem}});
+  } else if (in.config.config.flags.fail_on_init_error) {
+    log::error("driver.waiting", {{"why", in.driver_problem}});
+  } else {
+    log::info("driver.waiting", {{"why", in.driver_problem}, {"idle", true}});
+  }
+}
+
+void log_inventory(const std::optional<gpu::Inventory>& before, const gpu::Inventory& scanned) {
+  if (before) {
+    for (const auto& change : gpu::changes(*before, scanned)) log::info("inventory.changed", {{"what", change}});
+  } else {
+    log::info("driver.ready", {{"version", scanned.driver_version},
+                               {"gpus", scanned.gpus.size()},
+                               {"platform", gpu::to_string(scanned.platform)}});
+  }
+  for (const auto& text : scanned.unreadable) log::warning("gpu.unreadable", {{"what", text}});
+  for (const auto& text : scanned.doubts) log::warning("gpu.doubt", {{"what", text}});
+}
+
+void log_plugins(const std::vector<kubelet::PluginState>& before, const std::vector<kubelet::PluginState>& next) {
+  for (const auto& plugin : next) {
+    const auto found = std::ranges::find(before, plugin.resource, &kubelet::PluginState::resource);
+    const kubelet::PluginState was = found == before.end() ? kubelet::PluginState{} : *found;
+    if (!plugin.note.empty() && plugin.note != was.note)
+      log::warning("plugin.took_over", {{"resource", plugin.resource}, {"what", plugin.note}});
+    if (!plugin.problem.empty() && plugin.problem != was.problem)
+      log::warning("plugin.problem", {{"resource", plugin.resource}, {"why", plugin.problem}});
+    if (plugin.registered && !was.registered) log::info("plugin.registered", {{"resource", plugin.resource}});
+  }
+}
+
+void log_pools(const mps::PoolReports& before, const mps::PoolReports& next, bool needed) {
+  for (const auto& [id, pool] : next.pools) {
+    const auto it = before.pools.find(id);
+    if (it == before.pools.end() || it->second.state != pool.state)
+      log::info("pool.state", {{"pool", id}, {"state", pool.state}, {"why", pool.reason}});
+  }
+  if (next.connected != before.connected && needed)
+    log::info("mps.connection", {{"connected", next.connected}, {"why", next.problem}});
+}
+
+// "GPU-…: 3 slots, 43131 MiB, 30 %, 40 SMs; …"; without values that are not limited.
+std::string limits_text(const grants::Grant& grant) {
+  std::vector<std::string> parts;
+  for (const auto& device : grant.devices) {
+    std::string part = fmt::format("{}: {} slots", device.uuid, device.slots);
+    if (device.limits.memory.value > 0) part += fmt::format(", {} MiB", device.limits.memory.in_mib());
+    if (device.limits.threads.hundredths > 0)
+      part += fmt::format(", {} %, {} SMs", to_string(device.limits.threads), device.limits.sms);
+    parts.push_back(std::move(part));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+void log_answered(const Answered& answered) {
+  for (const auto& grant : answered.given) {
+    log::info("grant.given", {{"grant", grant.id},
+                              {"resource", grant.resource},
+                              {"slots", fmt::format("{}", fmt::join(grant.slots, ","))},
+                              {"pool", grant.pool},
+                              {"limits", grant.pool.empty() ? "" : limits_text(grant)}});
+  }
+  for (const auto& [resource, error] : answered.refused)
+    log::warning("grant.refused", {{"resource", resource}, {"why", error}});
+}
+
 }  // namespace
+
+Holdings::Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed)
+    : loop_(loop), worker_(worker), socket_(std::move(socket)), on_listed_(std::move(on_listed)) {}
+
+void Holdings::ask_in(Duration delay) {
+  timer_.start(delay, [this] { ask(); });
+}
+
+void Holdings::ask() {
+  if (asked_) {
+    again_ = true;
+    return;
+  }
+  asked_ = true;
+  worker_.run([this, socket = socket_, asked = loop_.now()] {
+    auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
+    loop_.post([this, asked, listed = std::move(listed)]() mutable {
+      asked_ = false;
+      if (listed) answer_of_ = asked;
+      on_listed_(std::move(listed));
+    });
+  });
+}
+
+void Holdings::settle(bool behind, bool pods_reported) {
+  behind_wait_ = !behind ? Duration::zero() : std::clamp<Duration>(behind_wait_ * 2, kFirstBehind, kHoldingsEvery);
+  if (std::exchange(again_, false)) return ask();
+  ask_in(behind ? behind_wait_ : pods_reported ? kHoldingsEveryWhenReported : kHoldingsEvery);
+}
 
 void NodeProgram::on_config() {
   inputs_.config = config_.view();
@@ -89,13 +194,13 @@ void NodeProgram::on_use(const Result<std::vector<gpu::GpuUse>>& use) {
 }
 
 void NodeProgram::on_pools(const mps::PoolReports& next) {
-  tenants_.on_pools(next);
+  const auto before = std::exchange(inputs_.pools, next);
+  follow_clients(next);
   claims_.on_pools(next);
-  if (next == inputs_.pools) return;
-  log_pools(inputs_.pools, next, !decision_.plan.pools.empty());
-  if (inputs_.pools.pages_problem.empty() && !next.pages_problem.empty())
+  if (next == before) return;
+  log_pools(before, next, !decision_.plan.pools.empty());
+  if (before.pages_problem.empty() && !next.pages_problem.empty())
     report_events({pages_event("mps", next.pages_problem)});
-  inputs_.pools = next;
   step({.offer = true});
 }
 
@@ -124,12 +229,16 @@ void NodeProgram::on_answered() {
   const bool known = holdings_.answer_of() >= answered.last_given;  // this call comes shortly after the answer
   if (!known && !answered.given.empty()) {
     std::vector<kubelet::PodHolding> holdings = inputs_.holdings;
-    for (const auto& grant : answered.given) forget_former_holders(holdings, grant);
+    for (const auto& grant : answered.given) {
+      forget_former_holders(holdings, grant);
+      faults_.given(grant.id);
+      notices_.given(grant.id);
+    }
     inputs_.holdings = std::move(holdings);
   }
   for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
   grants_file_.keep(ledger_.shares());
-  tenants_.granted(answered.given, known);
+  guarding_.granted(answered.given);
   if (!answered.given.empty()) holdings_.ask_in(kHoldingsAfterGrant);
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
@@ -155,12 +264,33 @@ void NodeProgram::on_holdings(Result<std::vector<kubelet::PodHolding>> listed) {
   if (mig_) mig_->use_is(mig_use(true));
   const bool lists_ended = watching && lists_ended_pods(inputs_.holdings, cluster_.pods());
   holdings_.settle(late || lists_ended || ledger_.awaits_name(loop_.now()), watching);
-  if (change_.awaits_kubelet() || tenants_.retires_endpoints()) holdings_.ask_in(grants::kPatience.confirm);
+  if (change_.awaits_kubelet() || retiring_) holdings_.ask_in(grants::kPatience.confirm);
 }
 
 void NodeProgram::on_pods(const kube::PodChanges& changes) {
-  tenants_.on_pods(changes);
-  if (log_pods(changes, decision_.holders)) holdings_.ask();
+  using What = kube::PodChange::What;
+  bool ended = false;
+  for (const auto& [what, pod] : changes) {
+    if (what == What::kNew || what == What::kChanged) continue;
+    const bool over = what == What::kGone || what == What::kEnded;
+    ended = ended || over;
+    std::vector<std::string> grants;
+    for (const auto& holder : decision_.holders) {
+      if (holder.grant.empty() || holder.pod_namespace != pod.pod_namespace || holder.pod != pod.name) continue;
+      grants.push_back(holder.grant);
+      if (over && !pod.mirror)                                      // deleting a mirror pod ends nothing
+        ledger_.pod_ended(holder.pool, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
+    }
+    if (grants.empty()) continue;
+    std::ranges::sort(grants);
+    log::info(over ? "pod.ended" : "pod.deleting", {{"pod", pod.pod_namespace + "/" + pod.name},
+                                                    {"uid", pod.uid},
+                                                    {"grants", fmt::format("{}", fmt::join(grants, ","))},
+                                                    {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
+  }
+  notices_.pods(changes);
+  report_notices();
+  if (ended) holdings_.ask();  // kubelet's list has changed
   step();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Private to `tranche node`: the program as one class in several files. node_program.cpp makes its parts,
-// node_inputs.cpp receives the inputs, apply.cpp has their parts act on what decide() makes of them. Loop thread only,
-// except what SnapshotBox returns.
+// node_inputs.cpp receives the inputs, apply.cpp and node_tenants.cpp have the parts act on what decide() makes of
+// them. Loop thread only, except what SnapshotBox returns.
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,15 +24,15 @@
 #include "node/decide.h"
 #include "node/dra/claims.h"
 #include "node/dra/slice_publisher.h"
+#include "node/gpu/fault_attribution.h"
 #include "node/gpu/gpu_figures.h"
 #include "node/gpu/gpu_health.h"
 #include "node/grants/answers.h"
-#include "node/grants/holdings.h"
 #include "node/grants/tenants.h"
-#include "node/node_log.h"
+#include "node/guard/guarding.h"
 #include "node/node_program.h"
-#include "node/observe/pages.h"
 #include "node/recall.h"
+#include "node/reports.h"
 #include "observe/pages/http_pages.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
@@ -41,6 +41,51 @@
 namespace tranche::node {
 
 std::string host_mps_root(const config::Config& config);
+
+// Asks kubelet (PodResources) which containers hold which devices. kubelet sends no events, so it is asked after a
+// grant, when a pod ended, when a user reads the status, and now and then. The question itself is asked on the worker.
+class Holdings {
+ public:
+  using OnListed = std::function<void(Result<std::vector<kubelet::PodHolding>>)>;
+  // on_listed must end with settle().
+  Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed);
+  Holdings(const Holdings&) = delete;
+  Holdings& operator=(const Holdings&) = delete;
+
+  void ask();
+  void ask_in(Duration delay);  // and not when it was due otherwise
+  // When to ask next: `behind` while kubelet still lists pods that are gone, or not yet those that run, a little later
+  // each time; `pods_reported` when the API server reports every pod that ends, so that asking is for safety
+  // only.
+  void settle(bool behind, bool pods_reported);
+  // When the question was asked whose answer came last; what was granted later is not in it.
+  MonoTime answer_of() const { return answer_of_; }
+
+ private:
+  os::Loop& loop_;
+  os::Worker& worker_;
+  std::string socket_;
+  OnListed on_listed_;
+  os::Timer timer_{loop_};
+  MonoTime answer_of_{};
+  bool asked_ = false;
+  bool again_ = false;  // an answer is wanted to a question asked later than the one under way
+  Duration behind_wait_{};
+};
+
+// Which container holds a grant, and that it holds it no longer, as kubelet and the claims report it: the first and the
+// last line that name the grant's pod. Attributes are named as in OpenTelemetry. Loop thread only.
+class GrantLog {
+ public:
+  void follow(const std::vector<Holder>& holders, MonoTime now);
+
+ private:
+  struct Held {
+    Holder holder;
+    MonoTime since{};
+  };
+  std::map<std::string, Held> held_;  // by grant and tenant
+};
 
 // Parts are destroyed in the reverse order of their declaration: each follows those that it uses. The loop does
 // not run then, so nothing is reported any more.
@@ -78,6 +123,16 @@ class NodeProgram {
   void report_events(const std::vector<NodeEvent>& events);
   void choose_gpus();
 
+  void follow_tenants(bool listed);  // listed: with an answer of kubelet's
+  void follow_clients(const mps::PoolReports& reports);
+  void name_holders();
+  void remove_endpoints(bool listed);
+  void remove(const grants::Endpoint& endpoint);
+  void report_faults(const std::vector<ReportedFault>& faults);
+  void report_notices();
+  void report_act(const GuardAct& act);
+  kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
+
   void on_config();
   void on_inventory(const Result<gpu::Inventory>& scanned);
   void on_gpu_event(const gpu::GpuEvent& event);
@@ -104,6 +159,7 @@ class NodeProgram {
   bool stepping_ = false;
   bool again_ = false;                                   // something was reported during the step
   bool waits_for_kubelet_ = false;                       // for a change, or for endpoints to be removed
+  bool retiring_ = false;                                // its next answer may end a pool
   MonoTime use_read_{};                                  // when the driver answered what its GPUs are used for
   std::vector<os::StatusServer::Reply> status_readers_;  // wait for a newer answer
   Inputs inputs_;
@@ -131,6 +187,7 @@ class NodeProgram {
   os::Timer claims_changed_{loop_};
   MonoTime claims_changed_since_{};
   os::Timer dra_retry_{loop_};
+  os::Timer fault_timer_{loop_};
   kubelet::LoopSignal looked_{loop_, [this] { on_looked(); }};  // GPU figures were read
   // The log may be late, the next answer must not be.
   kubelet::LoopSignal answered_{loop_, [this] { on_answered(); }, std::chrono::milliseconds(50)};
@@ -143,7 +200,10 @@ class NodeProgram {
   cdi::CdiSpecs cdi_;
   mps::MpsClient mps_{loop_, mps_root_here_};
   gpu::NvmlThread nvml_;  // stopped while a GPU is reset
-  Tenants tenants_;
+  Guarding guarding_;
+  EndpointLimitSender limit_sender_{loop_, mps_};
+  FaultAttribution faults_;
+  PodNotices notices_;
   ClaimsLock claims_lock_;  // whether the claims are this agent's
   mig::MigPartitions partitions_;
   Claims claims_;

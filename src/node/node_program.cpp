@@ -8,8 +8,6 @@
 
 #include "base/text.h"
 #include "config/live/driver_settings.h"
-#include "node/dra/dra_slices.h"
-#include "node/node_log.h"
 #include "node/node_parts.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
@@ -73,9 +71,10 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       nvml_(loop, {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },
                    .on_event = [this](const auto& event) { on_gpu_event(event); },
                    .on_use = [this](const auto& use) { on_use(use); },
-                   .on_sample = [this](const auto& samples) { tenants_.on_sample(samples); },
+                   .on_sample = [this](const auto& samples) { guarding_.on_sample(samples); },
                    .on_telemetry = [this](const auto& round) { gpu_figures_.put(round); }}),
-      tenants_(loop, ledger_, mps_, nvml_, cluster_, figures_, mps_root_here_, options.run_dir, [this] { step(); }),
+      guarding_(loop, ledger_, mps_, nvml_, figures_, mps_root_here_, options.run_dir,
+                {.acted = [this](const GuardAct& act) { report_act(act); }, .changed = [this] { step(); }}),
       claims_lock_(loop, options.run_dir,
                    {.taken = [this] { take_claims(); },
                     .wanted = [this] { claims_.give_up([this] { claims_lock_.give_up(); }); }}),
@@ -128,7 +127,7 @@ void NodeProgram::open_driver() {
   if (nvml_.runs() && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);
   nvml_.start(driver_settings_);
-  tenants_.sample_again();
+  guarding_.sample_again();
 }
 
 Status NodeProgram::run() {

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "guard/tenant_shares.h"
-#include "node/node_events.h"
+#include "node/decide.h"
 
 namespace tranche::node {
 namespace {

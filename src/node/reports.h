@@ -1,6 +1,7 @@
 #pragma once
 // Snapshot → reports for people and programs: whether this node serves, what it enforces, the status document
-// (docs/reference/status.md), the metrics pages and the page of the node. Pure.
+// (docs/reference/status.md), the metrics pages and the page of the node. Pure, except node_pages().
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,8 +9,10 @@
 #include "gpu/driver/gpu_telemetry.h"
 #include "guard/figures.h"
 #include "kube/node_condition.h"
+#include "node/gpu/gpu_figures.h"
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"
+#include "os/http/http.h"
 
 namespace tranche::node {
 
@@ -55,5 +58,22 @@ LongText dcgm_metrics(const Snapshot& snapshot, const guard::Figures& figures,
 // the browser asks again every 10 s, which readers with a screen reader want to choose.
 LongText html_page(const Snapshot& snapshot, const guard::Figures& figures, const std::vector<gpu::GpuTelemetry>& gpus,
                    MonoTime now, bool reload = false);
+
+// The HTTP pages: /metrics, /readyz (503 and one line while the node does not do what it is there for) and /status, the
+// part of the status document that the network may see. They read the newest snapshot, on one thread at a time. A new
+// snapshot is shown at once; what changes without one, the figures of GPUs and tenants, is rendered at most once a
+// second. Reads the clock.
+struct NodePages {  // all outlive the server
+  const SnapshotBox* snapshots;
+  const guard::SharedFigures* tenants;
+  GpuFigures* gpus;
+  std::function<void()> looked;  // a reader asked for the GPUs' figures; on the pages' thread
+  bool dcgm_names = false;       // also /metrics/dcgm
+};
+struct ServedPages {
+  os::HttpServer::Routes routes;
+  std::function<void()> at_rest;  // drops the texts that no reader has asked for again; on the pages' thread
+};
+ServedPages node_pages(NodePages of);
 
 }  // namespace tranche::node

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 
-#include "node/gpu/transitions.h"
 #include "plan/advertise/advertise.h"
 #include "property/generate.h"
 

@@ -9,7 +9,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

@@ -1,4 +1,4 @@
-#include "node/dra/dra_slices.h"
+#include "node/decide.h"
 
 #include <gmock/gmock.h>
 

@@ -29,6 +29,28 @@ void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::st
 
 }  // namespace
 
+std::vector<ConditionChange> HealthReport::update(const Conditions& conditions, MonoTime now) {
+  std::vector<ConditionChange> changes;
+  std::erase_if(unhealthy, [&](const auto& entry) { return !conditions.contains(entry.first); });
+  for (const auto& [device, condition] : conditions) {
+    const auto at = unhealthy.find(device);
+    if (!condition) {
+      if (at == unhealthy.end()) continue;
+      changes.push_back({ConditionChange::What::kRecovered, device, at->second.what, now - at->second.since});
+      unhealthy.erase(at);
+    } else if (at == unhealthy.end()) {
+      changes.push_back({ConditionChange::What::kFell, device, *condition, Duration{}});
+      unhealthy[device] = {*condition, now};
+      ++falls[condition->cause];
+    } else {
+      if (at->second.what.cause != condition->cause)
+        changes.push_back({ConditionChange::What::kOtherCause, device, *condition, now - at->second.since});
+      at->second.what = *condition;
+    }
+  }
+  return changes;
+}
+
 GpuHealth::GpuHealth(const config::Environment& environment, gpu::HealthSettings settings) : ledger_(settings) {
   report_.quiet_period = settings.quiet_period;
   checks_ = gpu::parse_health_checks(config::variable(environment, gpu::kDisableVariable),
@@ -151,9 +173,7 @@ plan::Faults GpuHealth::judge(const plan::Plan& plan, const gpu::Inventory& inve
   Conditions conditions;
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices) conditions[device.uuid] = plan::fault_of(device, all);
-  changes_ = transitions_.update(conditions, now);
-  report_.unhealthy = transitions_.unhealthy();
-  report_.falls = transitions_.falls();
+  changes_ = report_.update(conditions, now);
   return all;
 }
 

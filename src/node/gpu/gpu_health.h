@@ -11,14 +11,31 @@
 #include "base/problem.h"
 #include "config/resolve.h"
 #include "gpu/driver/nvml.h"
+#include "gpu/health/cause.h"
 #include "gpu/health/fault_ledger.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
-#include "node/gpu/transitions.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::node {
+
+// Absent: healthy.
+using Conditions = std::map<std::string, std::optional<gpu::Unhealthy>>;  // by UUID of the planned device
+
+struct Condition {
+  gpu::Unhealthy what;
+  MonoTime since;  // when it became unhealthy, whatever the cause was at that time
+  friend bool operator==(const Condition&, const Condition&) = default;
+};
+
+struct ConditionChange {
+  enum class What { kFell, kOtherCause, kRecovered };
+  What what = What::kFell;
+  std::string device;
+  gpu::Unhealthy condition;  // the new one; for kRecovered the previous one
+  Duration lasted{};         // how long the device has been unhealthy
+};
 
 // The part that status and metrics show.
 struct HealthReport {
@@ -26,9 +43,13 @@ struct HealthReport {
   Duration quiet_period{};
   std::vector<Problem> problems;               // of the variables
   std::map<std::string, Condition> unhealthy;  // by UUID of the planned device
-  std::map<gpu::Cause, std::uint64_t> falls;   // how often devices became unhealthy
+  std::map<gpu::Cause, std::uint64_t> falls;   // how often devices became unhealthy, by the cause at that moment
   std::map<std::pair<std::string, std::uint64_t>, std::uint64_t>
       xids;  // seen, by GPU and number, including harmless ones
+
+  // Brings `unhealthy` and `falls` up to date; what changed, for the log and events. A device that is no longer planned
+  // is forgotten, which is not reported as a recovery. Pure.
+  std::vector<ConditionChange> update(const Conditions& conditions, MonoTime now);
 };
 
 class GpuHealth {
@@ -59,7 +80,6 @@ class GpuHealth {
 
   gpu::HealthChecks checks_;
   gpu::FaultLedger ledger_;
-  Transitions transitions_;
   std::vector<ConditionChange> changes_;
   std::vector<std::string> missing_;
   std::string silent_;  // why the driver does not answer at all

@@ -1,8 +1,6 @@
-#include "node/gpu/transitions.h"
+#include "node/gpu/gpu_health.h"
 
 #include <gmock/gmock.h>
-
-#include "plan/advertise/advertise.h"
 
 namespace tranche::node {
 namespace transitions_test {
@@ -36,43 +34,42 @@ TEST(Conditions, ADevicesOwnFaultGoesBeforeItsGpusAndThatBeforeItsPools) {
 }
 
 TEST(Transitions, ReportsBothTransitionsAndHowLongItLasted) {
-  Transitions transitions;
-  EXPECT_THAT(transitions.update({{"GPU-a", std::nullopt}}, kStart), IsEmpty());
+  HealthReport report;
+  EXPECT_THAT(report.update({{"GPU-a", std::nullopt}}, kStart), IsEmpty());
   const gpu::Unhealthy lost{gpu::Cause::kLost, "lost"};
-  const auto fell = transitions.update({{"GPU-a", lost}}, kStart + minutes(1));
+  const auto fell = report.update({{"GPU-a", lost}}, kStart + minutes(1));
   ASSERT_THAT(fell, SizeIs(1));
   EXPECT_EQ(fell[0].what, ConditionChange::What::kFell);
   EXPECT_EQ(fell[0].condition, lost);
-  EXPECT_THAT(transitions.update({{"GPU-a", lost}}, kStart + minutes(2)), IsEmpty()) << "transitions, not ticks";
-  EXPECT_EQ(transitions.unhealthy().at("GPU-a").since, kStart + minutes(1));
-  const auto recovered = transitions.update({{"GPU-a", std::nullopt}}, kStart + minutes(8));
+  EXPECT_THAT(report.update({{"GPU-a", lost}}, kStart + minutes(2)), IsEmpty()) << "transitions, not ticks";
+  EXPECT_EQ(report.unhealthy.at("GPU-a").since, kStart + minutes(1));
+  const auto recovered = report.update({{"GPU-a", std::nullopt}}, kStart + minutes(8));
   ASSERT_THAT(recovered, SizeIs(1));
   EXPECT_EQ(recovered[0].what, ConditionChange::What::kRecovered);
   EXPECT_EQ(recovered[0].lasted, minutes(7));
   EXPECT_EQ(recovered[0].condition, lost);
-  EXPECT_EQ(transitions.falls().at(gpu::Cause::kLost), 1u);
-  EXPECT_TRUE(transitions.unhealthy().empty());
+  EXPECT_EQ(report.falls.at(gpu::Cause::kLost), 1u);
+  EXPECT_TRUE(report.unhealthy.empty());
 }
 
 TEST(Transitions, AnotherCauseIsReportedAndAnotherTextIsNot) {
-  Transitions transitions;
-  transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
-  EXPECT_THAT(transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 54"}}}, kStart + minutes(1)),
-              IsEmpty());
-  EXPECT_EQ(transitions.unhealthy().at("GPU-a").what.why, "XID 54");
-  const auto changes = transitions.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kLost, "lost"}}}, kStart + minutes(2));
+  HealthReport report;
+  report.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
+  EXPECT_THAT(report.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kXid, "XID 54"}}}, kStart + minutes(1)), IsEmpty());
+  EXPECT_EQ(report.unhealthy.at("GPU-a").what.why, "XID 54");
+  const auto changes = report.update({{"GPU-a", gpu::Unhealthy{gpu::Cause::kLost, "lost"}}}, kStart + minutes(2));
   ASSERT_THAT(changes, SizeIs(1));
   EXPECT_EQ(changes[0].what, ConditionChange::What::kOtherCause);
   EXPECT_EQ(changes[0].lasted, minutes(2));
-  EXPECT_EQ(transitions.unhealthy().at("GPU-a").since, kStart) << "unhealthy all the while";
-  EXPECT_FALSE(transitions.falls().contains(gpu::Cause::kLost)) << "it did not become unhealthy, it was";
+  EXPECT_EQ(report.unhealthy.at("GPU-a").since, kStart) << "unhealthy all the while";
+  EXPECT_FALSE(report.falls.contains(gpu::Cause::kLost)) << "it did not become unhealthy, it was";
 }
 
 TEST(Transitions, ADeviceThatIsNoLongerPlannedIsForgotten) {
-  Transitions transitions;
-  transitions.update({{"MIG-1", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
-  EXPECT_THAT(transitions.update({}, kStart + minutes(1)), IsEmpty());
-  EXPECT_TRUE(transitions.unhealthy().empty());
+  HealthReport report;
+  report.update({{"MIG-1", gpu::Unhealthy{gpu::Cause::kXid, "XID 79"}}}, kStart);
+  EXPECT_THAT(report.update({}, kStart + minutes(1)), IsEmpty());
+  EXPECT_TRUE(report.unhealthy.empty());
 }
 
 }  // namespace transitions_test

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "node/snapshot.h"
 #include "plan/shares.h"
@@ -106,19 +107,47 @@ void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const gra
   });
 }
 
-grants::Endpoint endpoint_of(const std::string& pool, const mps::EndpointReport& endpoint) {
-  grants::Endpoint out{pool, endpoint.grant, !endpoint.clients.empty(), endpoint.made, {}};
-  for (const auto& limit : endpoint.limits.value_or(mps::GrantLimits{}))
-    out.limits.push_back({.uuid = limit.uuid, .limits = {.memory = limit.memory, .threads = limit.threads}});
-  return out;
-}
-
 std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools) {
   if (!pools.connected) return std::nullopt;
   std::vector<grants::Endpoint> endpoints;
-  for (const auto& [id, pool] : pools.pools)
-    for (const auto& endpoint : pool.endpoints) endpoints.push_back(endpoint_of(id, endpoint));
+  for (const auto& [id, pool] : pools.pools) {
+    for (const auto& endpoint : pool.endpoints) {
+      auto& out = endpoints.emplace_back(id, endpoint.grant, !endpoint.clients.empty(), endpoint.made);
+      for (const auto& limit : endpoint.limits.value_or(mps::GrantLimits{}))
+        out.limits.push_back({.uuid = limit.uuid, .limits = {.memory = limit.memory, .threads = limit.threads}});
+    }
+  }
   return endpoints;
+}
+
+bool LatePods::complete(std::vector<kubelet::PodHolding>& listed, const std::vector<kubelet::PodHolding>& before,
+                        const kube::PodTable& pods) {
+  std::set<Key> there;
+  std::set<std::pair<std::string, std::string>> held;  // resource, slot
+  for (const auto& holding : listed) {
+    there.emplace(holding.pod_namespace, holding.pod);
+    for (const auto& slot : holding.slots) held.emplace(holding.resource, slot);
+  }
+  std::map<Key, std::string> uids;
+  const auto remember = [&](const Key& key, const kube::PodSeen* pod) {
+    if (pod != nullptr) uids.emplace(key, pod->uid);
+  };
+  for (const auto& key : there) remember(key, pods.find(key.first, key.second));
+  bool late = false;
+  for (const auto& holding : before) {
+    const Key key{holding.pod_namespace, holding.pod};
+    const auto known = uids_.find(key);
+    if (there.contains(key) || known == uids_.end()) continue;
+    const auto* pod = pods.find(key.first, key.second);
+    if (pod == nullptr || pod->over() || pod->uid != known->second) continue;
+    if (std::ranges::any_of(holding.slots, [&](const auto& slot) { return held.contains({holding.resource, slot}); }))
+      continue;
+    listed.push_back(holding);
+    remember(key, pod);
+    late = true;
+  }
+  uids_ = std::move(uids);
+  return late;
 }
 
 }  // namespace tranche::node

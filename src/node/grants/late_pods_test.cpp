@@ -1,4 +1,4 @@
-#include "node/grants/holdings.h"
+#include "node/grants/holders.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,3 @@
-#include "node/observe/pages.h"
-
 #include "base/long_text.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"

@@ -1,5 +1,3 @@
-#include "node/observe/pages.h"
-
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

@@ -1,11 +1,12 @@
-#include "node/grants/tenants.h"
-
+// Tenants as a part of `tranche node`: what follows for the guard, endpoints, events and the log from who holds what.
+// The parts and the ledger decide; `tranche mps` acts on what is requested here.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
 
 #include "base/text.h"
+#include "node/node_parts.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
@@ -34,57 +35,37 @@ std::string victim_grants(const ReportedFault& fault) {
   return fmt::format("{}", fmt::join(grants, ","));
 }
 
-// In doubt it is: what an older or a newer agent has prepared meanwhile is not known here.
-bool may_be_of_claim(const Inputs& in, const std::string& grant) {
-  if (!in.claims || in.claims->standing != ClaimsStanding::kOurs) return in.claims.has_value();
-  return std::ranges::any_of(in.claims->prepared, [&](const auto& claim) {
-    return std::ranges::count(claim.second.parts, grant, &dra::Part::grant) > 0;
-  });
-}
-
 }  // namespace
 
-Tenants::Tenants(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver,
-                 kube::Cluster& cluster, guard::SharedFigures& figures, const std::string& mps_root,
-                 const std::string& run_dir, std::function<void()> changed)
-    : loop_(loop),
-      ledger_(ledger),
-      mps_(mps),
-      cluster_(cluster),
-      guarding_(loop, ledger, mps, driver, figures, mps_root, run_dir,
-                {.acted = [this](const GuardAct& act) { report_act(act); }, .changed = std::move(changed)}),
-      sender_(loop, mps) {}
-
-void Tenants::follow(const NodeView& node, bool listed) {
-  newest_ = node.decision.holders;
-  if (listed) holders_are(node);
-  guarding_.follow(node);
-  sender_.follow(guarding_.tenants(), pools_);
-  if (listed) collect_endpoints(node);
-  retiring_ = retire_endpoints(node);
+void NodeProgram::follow_tenants(bool listed) {
+  if (listed) name_holders();
+  guarding_.follow({inputs_, decision_});
+  limit_sender_.follow(guarding_.tenants(), inputs_.pools);
+  remove_endpoints(listed);
 }
 
-void Tenants::collect_endpoints(const NodeView& node) {
-  auto endpoints = endpoints_of(pools_);
-  if (!endpoints) return;
-  std::erase_if(*endpoints, [&](const grants::Endpoint& endpoint) { return may_be_of_claim(node.in, endpoint.grant); });
-  for (const auto& endpoint : ledger_.over(*endpoints, loop_.now())) remove(endpoint);
-}
-
-bool Tenants::retire_endpoints(const NodeView& node) {
-  std::vector<grants::Endpoint> endpoints;
-  for (const auto& [id, pool] : pools_.pools) {
-    if (plan::find_pool(node.decision.plan, id) != nullptr) continue;
-    for (const auto& endpoint : pool.endpoints)
-      if (endpoint.clients.empty() && !may_be_of_claim(node.in, endpoint.grant))
-        endpoints.push_back(endpoint_of(id, endpoint));
-  }
-  const auto retiring = ledger_.retire(endpoints, pools_.connected && node.in.inventory.has_value());
+// The ledger decides which. Those of claims stay: kubelet's NodeUnprepareResources ends them.
+void NodeProgram::remove_endpoints(bool listed) {
+  const auto known = endpoints_of(inputs_.pools);
+  auto endpoints = known.value_or(std::vector<grants::Endpoint>{});
+  std::set<std::string_view> of_claims;
+  if (inputs_.claims)
+    for (const auto& [uid, claim] : inputs_.claims->prepared)
+      for (const auto& part : claim.parts) of_claims.insert(part.grant);
+  // What an older or a newer agent has prepared meanwhile is not known here.
+  const bool any_may_be = inputs_.claims && inputs_.claims->standing != ClaimsStanding::kOurs;
+  std::erase_if(endpoints, [&](const auto& each) { return any_may_be || of_claims.contains(each.grant); });
+  if (known && listed)
+    for (const auto& endpoint : ledger_.over(endpoints, loop_.now())) remove(endpoint);
+  std::erase_if(endpoints, [&](const auto& each) {
+    return each.has_clients || plan::find_pool(decision_.plan, each.pool) != nullptr;
+  });
+  const auto retiring = ledger_.retire(endpoints, known && inputs_.inventory);
   for (const auto& endpoint : retiring.now) remove(endpoint);
-  return retiring.later;
+  retiring_ = retiring.later;
 }
 
-void Tenants::remove(const grants::Endpoint& endpoint) {
+void NodeProgram::remove(const grants::Endpoint& endpoint) {
   const mps::RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
   mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
     if (removed) {
@@ -95,17 +76,16 @@ void Tenants::remove(const grants::Endpoint& endpoint) {
   });
 }
 
-void Tenants::on_pools(const mps::PoolReports& reports) {
-  pools_ = reports;
+void NodeProgram::follow_clients(const mps::PoolReports& reports) {
   guarding_.on_pools(reports);
   if (reports.connected) faults_.processes(guarding_.grants_of_processes(), loop_.now());
   report_faults(faults_.update(reports, loop_.now()));
   notices_.pools(reports);
   report_notices();
-  sender_.follow(guarding_.tenants(), pools_);
+  limit_sender_.follow(guarding_.tenants(), reports);
 }
 
-void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
+void NodeProgram::report_faults(const std::vector<ReportedFault>& faults) {
   fault_timer_.stop();
   if (faults_.waiting())
     fault_timer_.start(FaultAttribution::kPatience, [this] { report_faults(faults_.settled(loop_.now())); });
@@ -131,19 +111,7 @@ void Tenants::report_faults(const std::vector<ReportedFault>& faults) {
   }
 }
 
-void Tenants::on_pods(const kube::PodChanges& changes) {
-  for (const auto& [what, pod] : changes) {
-    const bool ended = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
-    if (!ended || pod.mirror) continue;  // deleting a mirror pod ends nothing
-    for (const auto& holder : holders_)
-      if (!holder.pool.empty() && holder.pod == pod.name && holder.pod_namespace == pod.pod_namespace)
-        ledger_.pod_ended(holder.pool, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
-  }
-  notices_.pods(changes);
-  report_notices();
-}
-
-void Tenants::report_notices() {
+void NodeProgram::report_notices() {
   for (const auto& notice : notices_.take()) {
     const Holder& of = notice.holder;
     log::warning(notice.event, {{"grant", of.grant},
@@ -156,53 +124,36 @@ void Tenants::report_notices() {
   }
 }
 
-void Tenants::holders_are(const NodeView& node) {
+// By kubelet's newest list.
+void NodeProgram::name_holders() {
   std::map<std::string, std::string> holder_of;
-  holders_ = node.decision.holders;
-  for (const auto& holder : holders_)
+  for (const auto& holder : decision_.holders)
     if (!holder.grant.empty()) holder_of[holder.grant] = holder_name(holder);
   faults_.holders(holder_of);
   report_faults(faults_.settled(loop_.now()));
-  notices_.held(holders_);
+  notices_.held(decision_.holders);
   report_notices();
 }
 
-void Tenants::granted(const std::vector<grants::Grant>& grants, bool holders_known) {
-  if (!holders_known) {
-    for (const auto& grant : grants) {
-      faults_.given(grant.id);
-      notices_.given(grant.id);
-    }
-  }
-  guarding_.granted(grants);
-}
-
 // An event about a claim that any pod may use is the claim's.
-kube::ObjectRef Tenants::pod_of(const std::string& holder, const std::string& grant) const {
+kube::ObjectRef NodeProgram::pod_of(const std::string& holder, const std::string& grant) const {
   const auto slash = holder.find('/');
   const auto second = holder.find('/', slash + 1);
   const std::string pod_namespace = holder.substr(0, slash);
   const std::string name = holder.substr(slash + 1, second - slash - 1);
+  const auto* held = find_holder(decision_.holders, grant);
   if (name.starts_with(grants::kClaimAsPod)) {
-    const auto* held = find_holder(holders_, grant);
     const bool known = held != nullptr && holder_name(*held) == holder;
     return kube::ObjectRef::claim(pod_namespace, name.substr(grants::kClaimAsPod.size()), known ? held->claim_uid : "");
   }
-  const auto* held = find_holder(newest_, grant);
   const bool same = held != nullptr && held->pod_namespace == pod_namespace && held->pod == name;
   return kube::ObjectRef::pod(pod_namespace, name, same ? held->pod_uid : "");
 }
 
-void Tenants::report_act(const GuardAct& act) {
+void NodeProgram::report_act(const GuardAct& act) {
   using What = guard::Order::What;
   if (!act.holder.empty() && act.what != What::kLetIn && act.what != What::kContinue)
     cluster_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
-}
-
-void Tenants::report(Snapshot& into) const {
-  into.guard = guarding_.report();
-  into.grant_of_pid = guarding_.grants_of_processes();
-  into.reported_faults.assign(faults_.last().begin(), faults_.last().end());
 }
 
 }  // namespace tranche::node
