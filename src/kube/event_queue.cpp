@@ -8,7 +8,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 
 namespace tranche::kube {
 namespace {

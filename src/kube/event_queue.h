@@ -1,23 +1,76 @@
 #pragma once
-// Which events to send to the API server, and when. Repetitions about the same object become one event with a count; an
-// event repeats another if object, reason and the message without its numbers are equal. Limits: a burst of 5 and then
-// one every 10 seconds per object, and 10 per second in all; waiting events are merged, and those that exceed the queue
-// are dropped, counted and named. This class decides what to send and receives the results: no connection, no clock.
-// Pure. One thread.
+// Events: their reasons and objects, and which of them to send to the API server, and when. Repetitions about the same
+// object become one event with a count; an event repeats another if object, reason and the message without its numbers
+// are equal. Limits: a burst of 5 and then one every 10 seconds per object, and 10 per second in all; waiting events
+// are merged, and those that exceed the queue are dropped, counted and named. This class decides what to send and
+// receives the results: no connection, no clock. Pure. One thread.
 //
 // An event is sent once and may arrive late or never: no function may depend on it.
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/backoff.h"
 #include "base/time.h"
-#include "kube/event_json.h"
+#include "os/clock/clock.h"
 
 namespace tranche::kube {
+
+// The reasons of all events that Tranche sends. docs/reference/events.md says what each means; a test compares the two.
+struct Reason {
+  std::string_view name;
+  bool warning = false;
+};
+
+inline constexpr Reason kGpuUnhealthy{"GpuUnhealthy", true};
+inline constexpr Reason kGpuHealthy{"GpuHealthy", false};
+inline constexpr Reason kMpsPoolDown{"MpsPoolDown", true};
+inline constexpr Reason kMpsPoolServing{"MpsPoolServing", false};
+inline constexpr Reason kPagesNotServed{"PagesNotServed", true};
+inline constexpr Reason kGuardActed{"GuardActed", true};
+inline constexpr Reason kMpsLimitNotUnderstood{"MpsLimitNotUnderstood", true};
+inline constexpr Reason kMpsLimitWithoutEffect{"MpsLimitWithoutEffect", false};
+inline constexpr Reason kMpsFault{"MpsFault", true};
+inline constexpr Reason kMpsTwoPools{"MpsTwoPools", true};
+inline constexpr Reason kNeighbourAtRisk{"NeighbourAtRisk", true};
+inline constexpr Reason kConfigRefused{"ConfigRefused", true};
+inline constexpr Reason kConfigApplied{"ConfigApplied", false};
+inline constexpr Reason kMigChanged{"MigChanged", false};
+inline constexpr Reason kMigWaiting{"MigWaiting", false};
+inline constexpr Reason kMigFailed{"MigFailed", true};
+inline constexpr Reason kMigEviction{"MigEviction", false};
+
+// The object of an event.
+struct ObjectRef {
+  std::string kind;              // "Pod", "Node", "ResourceClaim"
+  std::string object_namespace;  // "" for a node
+  std::string name;
+  std::string uid;
+  friend auto operator<=>(const ObjectRef&, const ObjectRef&) = default;
+
+  // The uid is the name, where `kubectl describe node` looks.
+  static ObjectRef node(const std::string& name) { return {"Node", "", name, name}; }
+  static ObjectRef pod(std::string pod_namespace, std::string name, std::string uid) {
+    return {"Pod", std::move(pod_namespace), std::move(name), std::move(uid)};
+  }
+  static ObjectRef claim(std::string claim_namespace, std::string name, std::string uid) {
+    return {"ResourceClaim", std::move(claim_namespace), std::move(name), std::move(uid)};
+  }
+};
+
+inline constexpr std::size_t kLongestMessage = 1024;  // the API server's limit
+
+// "2025-03-04T12:01:02Z"
+inline std::string utc_seconds(WallTime time) {
+  return os::utc_text(time).substr(0, std::string_view("2025-03-04T12:01:02").size()) + "Z";
+}
 
 struct EventSettings {
   std::string node;  // the reporting instance

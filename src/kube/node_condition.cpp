@@ -5,7 +5,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/utf8.h"
-#include "kube/event_json.h"
+#include "kube/event_queue.h"
 
 namespace tranche::kube {
 namespace {

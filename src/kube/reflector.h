@@ -11,7 +11,7 @@
 #include "base/backoff.h"
 #include "base/enum_names.h"
 #include "base/time.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 
 namespace tranche::kube {
 

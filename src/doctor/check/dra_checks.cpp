@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "doctor/check/check.h"
 #include "dra/claims_shown.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "os/files/files.h"
 
 namespace tranche::doctor {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "kube/pod.h"
 #include "kube/url.h"
 

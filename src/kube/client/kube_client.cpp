@@ -15,7 +15,7 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "os/files/files.h"
 #include "os/library/shared_library.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "kube/url.h"
 
 namespace tranche::kube {

@@ -9,8 +9,8 @@
 
 #include "base/backoff.h"
 #include "base/text.h"
-#include "kube/api_status.h"
 #include "kube/client/list_watch.h"
+#include "kube/object.h"
 #include "kube/url.h"
 #include "os/log/log.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "base/text.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "kube/url.h"
 #include "labels/outputs.h"
 #include "os/files/files.h"

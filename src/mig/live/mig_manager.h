@@ -26,7 +26,7 @@
 #include "kube/client/kube_client.h"
 #include "kube/client/kube_link.h"
 #include "kube/client/list_watch.h"
-#include "kube/event_json.h"
+#include "kube/event_queue.h"
 #include "kube/node_condition.h"
 #include "mig/configuration.h"
 #include "mig/live/gpu_reset.h"

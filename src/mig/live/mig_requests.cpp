@@ -6,7 +6,6 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "kube/api_status.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"

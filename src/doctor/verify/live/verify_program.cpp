@@ -17,7 +17,6 @@
 #include "doctor/verify/live/trials.h"
 #include "dra/claim_spec.h"
 #include "gpu/driver/driver.h"
-#include "kube/api_status.h"
 #include "kube/client/ask_once.h"
 #include "kube/node_condition.h"
 #include "kube/object.h"
