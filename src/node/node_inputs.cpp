@@ -278,8 +278,8 @@ void NodeProgram::on_pods(const kube::PodChanges& changes) {
     for (const auto& holder : decision_.holders) {
       if (holder.grant.empty() || holder.pod_namespace != pod.pod_namespace || holder.pod != pod.name) continue;
       grants.push_back(holder.grant);
-      if (over && !pod.mirror)                                      // deleting a mirror pod ends nothing
-        ledger_.pod_ended(holder.pool, holder.grant, loop_.now());  // it goes after kubelet's next answer without it
+      // Its endpoint goes after kubelet's next answer without it. Deleting a mirror pod ends nothing.
+      if (over && !pod.mirror && !holder.pool.empty()) ledger_.pod_ended(holder.pool, holder.grant, loop_.now());
     }
     if (grants.empty()) continue;
     std::ranges::sort(grants);
