@@ -11,7 +11,6 @@
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
-#include "mig/hooks.h"
 #include "mig/live/gpu_reset.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"

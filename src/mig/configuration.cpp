@@ -187,6 +187,89 @@ void read_file(const Value& file, ConfigurationFile& into) {
   }
 }
 
+template <class Take>
+void each_member(const Value& mapping, const std::vector<std::string_view>& known, Take take) {
+  for (const auto& one : mapping.node().members) {
+    if (std::ranges::find(known, one.key) != known.end()) {
+      take(one.key, mapping.value_of(one));
+      continue;
+    }
+    const auto meant = did_you_mean(one.key, known);
+    mapping.key_of(one).error("is not a key of a hooks file",
+                              meant.empty() ? "remove it" : "did you mean " + meant + "?");
+  }
+}
+
+void read_word(const Value& value, std::string& into) {
+  if (value.is(Node::Kind::kScalar))
+    into = value.node().text;
+  else if (!value.is(Node::Kind::kNull))
+    value.wrong_type("a text", "write it in quotes");
+}
+
+Hook read_hook(const Value& value) {
+  Hook hook;
+  if (!value.is(Node::Kind::kMapping)) {
+    value.wrong_type("a mapping", "write command: and args:");
+    return hook;
+  }
+  each_member(value, {"command", "args", "envs", "workdir"}, [&](const std::string& key, const Value& member) {
+    if (key == "command" || key == "workdir") {
+      read_word(member, key == "command" ? hook.command : hook.workdir);
+    } else if (key == "args" && member.is(Node::Kind::kSequence)) {
+      for (const Value& argument : member.items()) read_word(argument, hook.args.emplace_back());
+    } else if (key == "envs" && member.is(Node::Kind::kMapping)) {
+      for (const auto& env : member.node().members) read_word(member.value_of(env), hook.envs[env.key]);
+    } else if (!member.is(Node::Kind::kNull)) {
+      member.wrong_type(key == "args" ? "a list" : "a mapping",
+                        key == "args" ? "write [\"-c\", \"…\"]" : "write NAME: value");
+    }
+  });
+  if (hook.command.empty()) value.absent("command").error("is missing", "name the program to run");
+  return hook;
+}
+
+void read_stages(const Value& stages, Hooks& hooks) {
+  each_member(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"},
+              [&](const std::string& key, const Value& stage) {
+                if (stage.is(Node::Kind::kNull)) return;
+                if (!stage.is(Node::Kind::kSequence))
+                  return stage.wrong_type("a list of commands", "write - command: and args: below it");
+                for (const Value& hook : stage.items()) hooks[key].push_back(read_hook(hook));
+              });
+}
+
+void read_hooks(const Value& file, Hooks& hooks) {
+  bool version = false;
+  each_member(file, {"version", "hooks"}, [&](const std::string& key, const Value& value) {
+    if (key == "version") {
+      version = true;
+      if (!value.is(Node::Kind::kScalar) || value.node().text != "v1") value.wrong_type("v1", "write version: v1");
+    } else if (value.is(Node::Kind::kMapping)) {
+      read_stages(value, hooks);
+    } else if (!value.is(Node::Kind::kNull)) {
+      value.wrong_type("a mapping of stages", "write apply-start:");
+    }
+  });
+  if (!version) file.absent("version").error("is missing", "write version: v1");
+}
+
+// The problems of a document that `read` takes apart.
+template <class Read>
+std::vector<Problem> read_text(std::string_view text, std::string_view source, Read read) {
+  config::Findings findings;
+  findings.source = source;
+  const auto document = config::read_document(text, source);
+  const int begin = document.root != nullptr ? 1 : 0;
+  const Value file(document.root.get(), "", {findings.source, begin, begin}, findings);
+  if (document.problem)
+    findings.problems.add(*document.problem);
+  else
+    read(file);
+  findings.problems.sort_by_place();
+  return findings.problems.take();
+}
+
 std::string yaml_key(std::string_view text) {
   const bool plain = !text.empty() && std::ranges::all_of(text, [](char c) {
     return is_alnum(c) || c == '.' || c == '-' || c == '_' || c == '+';
@@ -295,24 +378,24 @@ std::vector<std::string_view> ConfigurationFile::names() const {
 
 ParsedFile parse_configuration_file(std::string_view text, std::string_view source) {
   ParsedFile parsed;
-  config::Findings findings;
-  findings.source = source;
-  const auto document = config::read_document(text, source);
-  const int begin = document.root != nullptr ? 1 : 0;
-  const Value file(document.root.get(), "", {findings.source, begin, begin}, findings);
-  constexpr auto kRemedy = "write version: v1 and mig-configs: with at least one configuration";
-  if (document.problem)
-    findings.problems.add(*document.problem);
-  else if (file.absent())
-    file.error("the file is empty", kRemedy);
-  else if (!file.is(Node::Kind::kMapping))
+  parsed.problems = read_text(text, source, [&](const Value& file) {
+    constexpr auto kRemedy = "write version: v1 and mig-configs: with at least one configuration";
+    if (file.absent()) return file.error("the file is empty", kRemedy);
+    if (file.is(Node::Kind::kMapping)) return read_file(file, parsed.file);
     file.wrong_type("a mapping", file.is(Node::Kind::kSequence)
                                      ? "write version: v1, mig-configs: and the name of a configuration above the list"
                                      : kRemedy);
-  else
-    read_file(file, parsed.file);
-  findings.problems.sort_by_place();
-  parsed.problems = findings.problems.take();
+  });
+  return parsed;
+}
+
+ParsedHooks parse_hooks_file(std::string_view text, std::string_view source) {
+  ParsedHooks parsed;
+  parsed.problems = read_text(text, source, [&](const Value& file) {
+    if (file.absent() || !file.is(Node::Kind::kMapping))
+      return file.error("must be a mapping", "write version: v1 and hooks:");
+    read_hooks(file, parsed.hooks);
+  });
   return parsed;
 }
 

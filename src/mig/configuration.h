@@ -1,6 +1,6 @@
 #pragma once
-// mig-parted's configuration file, format v1: named lists of entries, each with GPUs, their MIG mode and their
-// instances; and the configurations that exist without a file. Everything wrong is reported with its place;
+// mig-parted's files. The configuration file, format v1: named lists of entries, each with GPUs, their MIG mode and
+// their instances; and the configurations that exist without a file. Everything wrong is reported with its place;
 // mig-parted itself only fails, or passes over a device filter that it cannot read. Pure; fuzzed.
 #include <cstdint>
 #include <expected>
@@ -74,5 +74,24 @@ ConfigurationFile default_configurations(const std::vector<GpuState>& gpus);
 
 // What the node is cut into as a configuration of that name, as mig-parted exports it: GPUs of equal state together.
 ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string& name);
+
+// Of mig-parted's hooks file: a command that runs around a change of `nvidia-mig-parted apply`.
+struct Hook {
+  std::string command;
+  std::vector<std::string> args;
+  std::map<std::string, std::string> envs;
+  std::string workdir;
+  friend bool operator==(const Hook&, const Hook&) = default;
+};
+
+// By stage: "apply-start"; "pre-apply-mode": before the mode of a GPU changes; "pre-apply-config": before instances
+// change; "apply-exit": always.
+using Hooks = std::map<std::string, std::vector<Hook>>;
+
+struct ParsedHooks {
+  Hooks hooks;  // of use only without errors among the problems
+  std::vector<Problem> problems;
+};
+ParsedHooks parse_hooks_file(std::string_view text, std::string_view source);
 
 }  // namespace tranche::mig

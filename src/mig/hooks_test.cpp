@@ -1,6 +1,6 @@
-#include "mig/hooks.h"
-
 #include <gmock/gmock.h>
+
+#include "mig/configuration.h"
 
 namespace tranche::mig {
 namespace hooks_test {
