@@ -1,4 +1,4 @@
-#include "guard/pool_processes.h"
+#include "guard/judge.h"
 
 #include <gmock/gmock.h>
 

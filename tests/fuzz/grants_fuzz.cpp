@@ -7,7 +7,6 @@
 #include "fuzz/target.h"
 #include "grants/grant_shares.h"
 #include "guard/judge.h"
-#include "guard/pool_processes.h"
 #include "mps/protocol/requests.h"
 
 using namespace tranche;

@@ -20,7 +20,6 @@
 #include "guard/figures.h"
 #include "guard/judge.h"
 #include "guard/pace.h"
-#include "guard/pool_processes.h"
 #include "guard/tenant_shares.h"
 #include "mps/protocol/mps_client.h"
 #include "node/snapshot.h"
@@ -39,7 +38,7 @@ struct KnownProcess {
   std::unique_ptr<os::Process> handle;  // null: it could not be watched
   bool in_sight = false;                // false: not in this process's /proc, or exiting
   bool first = false;                   // PID 1 of its container
-  bool host_daemon = false;             // a program of NVIDIA's that controls the node (guard/pool_processes.h)
+  bool host_daemon = false;             // a program of NVIDIA's that controls the node (guard/judge.h)
   MonoTime looked{};
   // From the best source: the relay through which it connected, other processes of its container, the endpoint that it
   // sees.
