@@ -77,10 +77,6 @@ std::filesystem::file_status status_of(const std::string& real_path);  // follow
 bool is_socket(const CheckOptions& options, const std::string& path);  // under the options' root
 bool is_folder(const CheckOptions& options, const std::string& path);
 
-// Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
-// then (it is killed); kUnavailable when it ended with anything but status 0.
-Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline);
-
 // First line of a small text file, trimmed; "" when it cannot be read.
 std::string first_line(const std::string& real_path);
 

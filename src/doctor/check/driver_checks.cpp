@@ -92,11 +92,6 @@ void check_node(const CheckOptions& options, const std::string& path, const std:
                   "set NVreg_DeviceFileMode=0666 for the nvidia module");
 }
 
-void doubt(const std::vector<std::string>& doubts, Findings& findings) {
-  for (const std::string& sentence : doubts)
-    findings.warn("gpu.doubt", "", sentence, "see dmesg, and whether the driver is of this GPU");
-}
-
 }  // namespace
 
 gpu::NvmlSettings driver_settings(const CheckOptions& options) {
@@ -135,7 +130,8 @@ gpu::Inventory check_driver(const CheckOptions& options, Findings& findings) {
     findings.fail("gpu.answers", "", "the driver reports no GPU",
                   "run `lspci -k -d 10de:` to see the GPUs and the kernel driver that each uses");
   }
-  doubt(node->doubts, findings);
+  for (const std::string& sentence : node->doubts)
+    findings.warn("gpu.doubt", "", sentence, "see dmesg, and whether the driver is of this GPU");
   const auto uses = (*nvml)->use().value_or(std::vector<gpu::GpuUse>{});
   for (const gpu::Gpu& gpu : node->gpus) {
     const auto use = std::ranges::find(uses, gpu.uuid, &gpu::GpuUse::uuid);

@@ -111,6 +111,31 @@ std::string find_in_driver_root(const CheckOptions& options) {
   return {};
 }
 
+// Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
+// then (it is killed); kUnavailable when it ended with anything but status 0.
+Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {
+  TRY(const std::unique_ptr<os::Loop> loop, os::Loop::open());
+  os::Command command;
+  command.argv = argv;
+  command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
+  command.kill_on_drop = true;
+  std::string output;
+  std::optional<os::ExitNote> note;
+  TRY(const std::unique_ptr<os::Process> process,
+      os::Process::start(
+          *loop, command, [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; },
+          [&](os::ExitNote ended) {
+            note = ended;
+            loop->stop();
+          }));
+  loop->after(deadline, [&loop] { loop->stop(); });
+  loop->run();
+  if (!note) return fail(Kind::kTimeout, "it has not ended in time", argv.front());
+  if (note->signalled || note->code != 0)
+    return fail(Kind::kUnavailable, "it " + os::to_string(*note) + ": " + output, argv.front());
+  return output;
+}
+
 }  // namespace
 
 void check_mps_programs(const CheckOptions& options, Findings& findings) {
@@ -160,29 +185,6 @@ void check_other_daemons(const CheckOptions& options, Findings& findings) {
   if (pids.empty()) return;
   findings.note("mps.others", "/proc", "MPS processes run on this node: " + join({pids.begin(), pids.end()}, ", "),
                 "right if they are tranche's own (`tranche status` lists those); stop any others");
-}
-
-Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {
-  TRY(const std::unique_ptr<os::Loop> loop, os::Loop::open());
-  os::Command command;
-  command.argv = argv;
-  command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
-  command.kill_on_drop = true;
-  std::string output;
-  std::optional<os::ExitNote> note;
-  TRY(const std::unique_ptr<os::Process> process,
-      os::Process::start(
-          *loop, command, [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; },
-          [&](os::ExitNote ended) {
-            note = ended;
-            loop->stop();
-          }));
-  loop->after(deadline, [&loop] { loop->stop(); });
-  loop->run();
-  if (!note) return fail(Kind::kTimeout, "it has not ended in time", argv.front());
-  if (note->signalled || note->code != 0)
-    return fail(Kind::kUnavailable, "it " + os::to_string(*note) + ": " + output, argv.front());
-  return output;
 }
 
 }  // namespace tranche::doctor
