@@ -1,14 +1,11 @@
 #pragma once
-// Private to doctor/verify/live: the places to try limits from (cluster, container, node), each of which adds findings
-// while it runs. Each function runs the loop while it waits. One thread.
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
+// Private to doctor/verify/live: the places on the node to try limits from, each of which adds findings while it runs.
+// Each function runs the loop while it waits. One thread.
 #include <string>
 
 #include "base/result.h"
 #include "doctor/finding.h"
 #include "doctor/verify/live/verify_program.h"
-#include "kube/access.h"
 
 namespace tranche::doctor {
 
@@ -19,14 +16,6 @@ struct VerifyPlaces {
   std::string driver_root;    // of the driver's files
 };
 
-struct ClusterLook {
-  kube::Access access;
-  std::shared_ptr<const nlohmann::json> agent;   // the pod of the status page; null: not readable
-  std::shared_ptr<const nlohmann::json> status;  // of the node agent
-};
-
-// Creates probe pods on the node, waits for them, and deletes them.
-Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster, Findings& checks);
 // In a container that holds shares of MPS.
 Status try_inside(const VerifyOptions& options, Findings& checks);
 // On the node, by slots that no pod holds.
