@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -49,11 +50,11 @@ void MigChoice::use(kube::KubeClient& client) {
   if (options_.config_map.empty()) return;
   const auto name = kube::parse_object_name(options_.config_map);
   if (!name) {
-    text_problem_ = name.error().what;
+    file_ = fail(Kind::kInvalid, name.error().what);
     return callbacks_.changed();
   }
   source_ = "ConfigMap " + options_.config_map + "[" + kMapKey + "]";
-  text_pending_ = true;
+  file_.reset();
   map_watch_ = std::make_unique<kube::WatchObject>(
       loop_, client,
       kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
@@ -90,16 +91,12 @@ void MigChoice::take(Definitions next) {
   if (newest_ == next) return;
   newest_ = next;
   worker_.run([this, alive = alive_, next, source = source_, &loop = loop_] {
-    auto parsed = next ? parse_configuration_file(*next, source) : ParsedFile();
-    loop.post(
-        [this, alive, problem = next ? std::string() : to_string(next.error()), parsed = std::move(parsed)]() mutable {
-          if (!*alive) return;
-          file_ = std::move(parsed);
-          defined_ = problem.empty();
-          text_problem_ = std::move(problem);
-          text_pending_ = false;
-          callbacks_.changed();
-        });
+    auto parsed = next ? Result<ParsedFile>(parse_configuration_file(*next, source)) : std::unexpected(next.error());
+    loop.post([this, alive, parsed = std::move(parsed)]() mutable {
+      if (!*alive) return;
+      file_ = std::move(parsed);
+      callbacks_.changed();
+    });
   });
 }
 
@@ -115,7 +112,6 @@ void MigChoice::watch_file() {
     dir_watch_ = *std::move(watch);
   else
     log::warning("mig.config_unwatched", {{"path", path}, {"why", watch.error()}});
-  text_pending_ = true;
   take(os::read_file(options_.config_file));  // after the watch, so that each later change causes an event
 }
 
@@ -126,23 +122,22 @@ std::string MigChoice::name() const {
 
 const Configuration* MigChoice::find(const std::vector<GpuState>& gpus, std::string& why) {
   const std::string asked = name();
-  if (!text_problem_.empty()) {
-    why = "the MIG configurations cannot be read: " + text_problem_;
+  std::vector<std::string_view> known;
+  if (file_ && !*file_) {
+    why = "the MIG configurations cannot be read: " + to_string(file_->error());
     return nullptr;
   }
-  if (defined_) {
-    why = texts_of(file_.problems, Severity::kError);
+  if (file_) {
+    why = texts_of((*file_)->problems, Severity::kError);
     if (!why.empty()) return nullptr;
-    if (const auto* found = file_.file.find(asked)) return found;
+    if (const auto* found = (*file_)->file.find(asked)) return found;
+    known = (*file_)->file.names();
   }
-  defaults_.file = default_configurations(gpus);
-  if (const auto* found = defaults_.file.find(asked)) return found;
-  std::vector<std::string> known;
-  if (defined_)
-    for (const auto one : file_.file.names()) known.emplace_back(one);
-  for (const auto one : defaults_.file.names())
-    if (std::ranges::find(known, one) == known.end()) known.emplace_back(one);
-  why = "there is no MIG configuration " + in_quotes(asked) + "; there are: " + join(known, ", ");
+  defaults_ = default_configurations(gpus);
+  if (const auto* found = defaults_.find(asked)) return found;
+  for (const auto one : defaults_.names())
+    if (std::ranges::find(known, one) == known.end()) known.push_back(one);
+  why = "there is no MIG configuration " + in_quotes(asked) + "; there are: " + join(known, ", ", std::identity());
   return nullptr;
 }
 

@@ -1,9 +1,12 @@
 #include "mig/live/mig_manager.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/text.h"
+#include "kube/api_status.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
@@ -28,6 +31,129 @@ std::vector<std::string> devices_of(const GpuPlan& plan) {
 
 }  // namespace
 
+// Asks for evictions (the Eviction API: the pods' grace period counts, and PodDisruptionBudgets hold). A refusal by a
+// budget is asked again, later each time, as long as the pod is wanted gone. With a UID the eviction is of this pod and
+// of no successor.
+class Evictions {
+ public:
+  // on_result: "evicted" or why not, one callback each.
+  Evictions(os::Loop& loop, std::function<void(const MigUser& pod, bool accepted, const std::string& why)> on_result)
+      : loop_(loop), on_result_(std::move(on_result)) {}
+
+  void use(kube::KubeClient& client) { client_ = &client; }
+  std::uint64_t accepted() const { return accepted_; }
+
+  // These and no others.
+  void want(const std::vector<MigUser>& pods) {
+    std::map<std::string, MigUser> wanted;
+    for (const MigUser& pod : pods) wanted.try_emplace(key_of(pod), pod);
+    std::erase_if(entries_, [&](const auto& item) { return !wanted.contains(item.first); });
+    for (const auto& [key, pod] : wanted)
+      if (auto& entry = entries_[key]; !entry) {
+        entry.reset(new Entry{pod, {1s, 30s, stable_hash(key)}, {}, os::Timer(loop_)});
+        ask(*entry);
+      }
+  }
+
+ private:
+  struct Entry {
+    MigUser pod;
+    Backoff backoff;
+    kube::PendingRequest request;
+    os::Timer timer;
+  };
+
+  static std::string key_of(const MigUser& pod) { return pod.pod_namespace + "/" + pod.pod + "/" + pod.uid; }
+
+  void ask(Entry& entry) {
+    if (client_ == nullptr) return;
+    const MigUser& pod = entry.pod;
+    nlohmann::json body{{"apiVersion", "policy/v1"},
+                        {"kind", "Eviction"},
+                        {"metadata", {{"name", pod.pod}, {"namespace", pod.pod_namespace}}}};
+    if (!pod.uid.empty()) body["deleteOptions"] = {{"preconditions", {{"uid", pod.uid}}}};
+    const std::string path = "/api/v1/namespaces/" + pod.pod_namespace + "/pods/" + pod.pod + "/eviction";
+    entry.request = client_->create(path, json_text(body), [this, &entry](const kube::KubeAnswer& answer) {
+      if (kube::succeeded(answer)) ++accepted_;
+      const bool accepted = kube::succeeded(answer) || answer.status == kube::http::kNotFound;
+      if (!accepted) {
+        const Duration asked_for = kube::status_of_body(answer.status, answer.body).retry_after;
+        entry.timer.start(std::max(entry.backoff.next(), asked_for), [this, &entry] { ask(entry); });
+      }
+      on_result_(MigUser(entry.pod), accepted, accepted ? "" : kube::why_not(answer));
+    });
+  }
+
+  os::Loop& loop_;
+  std::function<void(const MigUser&, bool, const std::string&)> on_result_;
+  kube::KubeClient* client_ = nullptr;
+  std::map<std::string, std::unique_ptr<Entry>> entries_;  // by namespace/name/uid
+  std::uint64_t accepted_ = 0;
+};
+
+// Writes the label nvidia.com/mig.config.state on the Node. Each value is written, in order; what fails is written
+// again, later each time, unless a newer value replaces it. A value is written twice when the watch brings the former
+// one late.
+class StateLabel {
+ public:
+  // on_written: the newest value was written, or writing failed and is repeated later.
+  StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written)
+      : node_(std::move(node)),
+        on_written_(std::move(on_written)),
+        timer_(loop),
+        backoff_(200ms, 1min, stable_hash(node_ + " mig")) {}
+
+  void use(kube::KubeClient& client) { client_ = &client; }
+
+  // What the label is now, by the watch.
+  void is(const std::string& value) {
+    if (request_.waits()) return;  // older than what is being written
+    written_ = value;
+    step();
+  }
+
+  void want(const std::string& value) {
+    if (wanted_ != value) problem_.clear();
+    wanted_ = value;
+    step();
+  }
+
+  const std::string& written() const { return written_; }
+  // Nothing under way: the wanted value is there, or has failed at least once.
+  bool settled() const { return !request_.waits() && (written_ == wanted_ || !problem_.empty()); }
+
+ private:
+  void step() {
+    if (client_ == nullptr || request_.waits() || timer_.running() || wanted_.empty() || wanted_ == written_) return;
+    const nlohmann::json patch{{"metadata", {{"labels", {{kMigStateLabel, wanted_}}}}}};
+    request_ = client_->patch(kube::node_path(node_), json_text(patch),
+                              [this, value = wanted_](const kube::KubeAnswer& answer) {
+                                if (kube::succeeded(answer)) {
+                                  backoff_.reset();
+                                  problem_.clear();
+                                  written_ = value;
+                                  log::info("mig.state", {{"label", kMigStateLabel}, {"value", value}});
+                                } else {
+                                  const std::string why = kube::why_not(answer);
+                                  if (why != problem_)
+                                    log::warning("mig.state_not_written", {{"value", value}, {"why", why}});
+                                  problem_ = why.empty() ? "no answer" : why;
+                                  timer_.start(backoff_.next(), [this] { step(); });
+                                }
+                                step();
+                                on_written_();
+                              });
+  }
+
+  std::string node_;
+  std::function<void()> on_written_;
+  kube::KubeClient* client_ = nullptr;
+  kube::PendingRequest request_;
+  os::Timer timer_;
+  Backoff backoff_;
+  std::string wanted_, written_, problem_;
+};
+
 MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link, MigSettings settings,
                        Callbacks callbacks)
     : loop_(loop),
@@ -40,29 +166,29 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
                    [this](const std::string& why) {
                      if (report_.message != why) state("starting", "Starting", why);
                    },
-               .state_label = [this](const std::string& value) { state_label_.is(value); }}),
+               .state_label = [this](const std::string& value) { state_label_->is(value); }}),
       waits_(1s, 30s, stable_hash(settings_.node_name + " mig waits")),
       // Under the GPU Operator each try pauses its pods.
       retries_(settings_.options.in_operators_place ? 1min : 5s, settings_.options.in_operators_place ? 30min : 5min,
                stable_hash(settings_.node_name + " mig retries")),
-      state_label_(loop, settings_.node_name,
-                   [this] {
-                     report_.written = state_label_.written();
-                     if (phase_ == Phase::kWriting && state_label_.settled()) idle();
-                     callbacks_.changed();
-                   }),
-      evictions_(loop,
-                 [this](const MigUser& pod, bool accepted, const std::string& why) {
-                   report_.evictions = evictions_.accepted();
-                   log::info("mig.eviction",
-                             {{"pod", pod.pod_namespace + "/" + pod.pod}, {"accepted", accepted}, {"why", why}});
-                   callbacks_.emit_on_pod(
-                       pod, kube::kMigEviction,
-                       accepted
-                           ? "evicted: it holds a MIG device that is removed for the configuration " + report_.config
-                           : "cannot be evicted yet: " + why);
-                   callbacks_.changed();
-                 }),
+      state_label_(std::make_unique<StateLabel>(loop, settings_.node_name,
+                                                [this] {
+                                                  report_.written = state_label_->written();
+                                                  if (phase_ == Phase::kWriting && state_label_->settled()) idle();
+                                                  callbacks_.changed();
+                                                })),
+      evictions_(std::make_unique<Evictions>(
+          loop,
+          [this](const MigUser& pod, bool accepted, const std::string& why) {
+            report_.evictions = evictions_->accepted();
+            log::info("mig.eviction",
+                      {{"pod", pod.pod_namespace + "/" + pod.pod}, {"accepted", accepted}, {"why", why}});
+            callbacks_.emit_on_pod(
+                pod, kube::kMigEviction,
+                accepted ? "evicted: it holds a MIG device that is removed for the configuration " + report_.config
+                         : "cannot be evicted yet: " + why);
+            callbacks_.changed();
+          })),
       driver_(loop, settings_.folder, [this] { on_change(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";
@@ -82,8 +208,8 @@ void MigManager::start() {
                             : "the name of this node is not known (--node-name, $NODE_NAME)");
     return;
   }
-  state_label_.use(*client);
-  evictions_.use(*client);
+  state_label_->use(*client);
+  evictions_->use(*client);
   choice_.use(*client);
 }
 
@@ -141,7 +267,7 @@ void MigManager::step() {
   if (!choice_.known()) return;
   if (choice_.other_manager()) {
     withdraw({});
-    evictions_.want({});
+    evictions_->want({});
     return state(
         "off", "OtherManager",
         std::string("the GPU Operator runs its own MIG manager on this node (label ") + kMigOperatorLabel + "=true)");
@@ -259,9 +385,9 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
   if (report_.state == "success") began_ = loop_.now();  // as after a reboot
   if (report_.state != "failed" || begun_.empty()) {
     state("pending", "Applying", "the GPUs are being partitioned for the configuration " + report_.config);
-    state_label_.want("pending");
+    state_label_->want("pending");
   }
-  if (!state_label_.settled()) {  // watchers of the label see "pending" before anything changes
+  if (!state_label_->settled()) {  // watchers of the label see "pending" before anything changes
     return wait_in(Phase::kWriting);
   }
   if (withdraw(std::move(devices)) || (!withdrawn_.empty() && use_.asked < withdrawn_at_)) {
@@ -324,7 +450,7 @@ void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
       }
     }
   }
-  evictions_.want(pods);
+  evictions_->want(pods);
 }
 
 void MigManager::apply(std::vector<MigDriver::Work> work) {
@@ -422,14 +548,14 @@ void MigManager::on_reset(const MigDriver::Work& work, const Status& status) {
 
 void MigManager::succeed() {
   if (!changed_gpus_.empty()) report_.last_change = loop_.now() - began_;
-  evictions_.want({});
+  evictions_->want({});
   blocked_since_.clear();
   retries_.reset();
   waits_.reset();
   report_changed();
   begun_.clear();
   reported_waiting_.clear();
-  state_label_.want("success");
+  state_label_->want("success");
   withdraw({});
   state("success", "AsLabelled", "the GPUs are partitioned as the configuration " + report_.config + " asks");
   again_in(kLookAgain);
@@ -444,13 +570,13 @@ void MigManager::report_changed() {
 
 // Devices that the change of one GPU waits for get no new pods, whatever becomes of other GPUs.
 void MigManager::failed(const std::string& reason, std::string message) {
-  evictions_.want({});
+  evictions_->want({});
   withdraw(waiting_devices_);
   if (report_.state != "failed" || report_.message != message) {
     log::error("mig.failed", {{"config", report_.config}, {"why", message}});
     callbacks_.emit_on_node(kube::kMigFailed, report_.config + ": " + message);
   }
-  state_label_.want("failed");
+  state_label_->want("failed");
   state("failed", reason.c_str(), std::move(message));
   again_in(retries_.next());
 }

@@ -1,8 +1,7 @@
 #pragma once
 // The MIG manager of the node agent: partitions this node's GPUs as its label nvidia.com/mig.config asks, changing only
 // what must change, and reports in nvidia.com/mig.config.state as NVIDIA's manager does. MigChoice knows what is asked
-// for, MigManager carries it out; what it asks of the API server is Evictions, StateLabel and, in the place of the GPU
-// Operator's manager, Operands.
+// for, MigManager carries it out.
 //
 //   idle ─change─► reading ─► as asked ─────────────────────────────► success
 //                   │
@@ -58,10 +57,10 @@ class MigChoice {
 
   void use(kube::KubeClient& client);  // once; before it nothing is known of the node
 
-  bool known() const { return label_ && !text_pending_; }
+  bool known() const { return label_ && (source_.empty() || file_); }
   bool other_manager() const { return other_manager_; }  // NVIDIA's manager runs here
   std::string name() const;                              // the label's value, else the default; "" = none
-  std::string source() const { return defined_ ? source_ : "defaults"; }
+  std::string source() const { return file_ && *file_ ? source_ : "defaults"; }
   // The definition of name() for these GPUs: the file's own, else one of the names that exist without a file. It lives
   // until the next call. nullptr: `why` names the fault, or the known names.
   const Configuration* find(const std::vector<GpuState>& gpus, std::string& why);
@@ -84,114 +83,15 @@ class MigChoice {
   os::Timer settle_{loop_};
   std::optional<std::string> label_;  // absent: not known yet
   bool other_manager_ = false;
-  std::string source_;  // of the definitions
+  std::string source_;  // of the definitions; "" = there are only the defaults
   std::optional<Definitions> newest_;
-  bool defined_ = false;  // file_ is the content of the source
-  std::string text_problem_;
-  bool text_pending_ = false;  // not read yet
-  ParsedFile file_, defaults_;
+  std::optional<Result<ParsedFile>> file_;  // absent: not read yet
+  ConfigurationFile defaults_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // jobs of the worker may finish after this object
 };
 
-// Asks for evictions (the Eviction API: the pods' grace period counts, and PodDisruptionBudgets hold). A refusal by a
-// budget is asked again, later each time, as long as the pod is wanted gone. With a UID the eviction is of this pod and
-// of no successor.
-class Evictions {
- public:
-  // on_result: "evicted" or why not, one callback each.
-  Evictions(os::Loop& loop, std::function<void(const MigUser& pod, bool accepted, const std::string& why)> on_result);
-  Evictions(const Evictions&) = delete;
-  Evictions& operator=(const Evictions&) = delete;
-
-  void use(kube::KubeClient& client) { client_ = &client; }
-  void want(const std::vector<MigUser>& pods);  // these and no others
-  std::uint64_t accepted() const { return accepted_; }
-
- private:
-  struct Entry {
-    MigUser pod;
-    Backoff backoff;
-    kube::PendingRequest request;
-    std::unique_ptr<os::Timer> timer;
-  };
-  void ask(Entry& entry);
-
-  os::Loop& loop_;
-  std::function<void(const MigUser&, bool, const std::string&)> on_result_;
-  kube::KubeClient* client_ = nullptr;
-  std::map<std::string, Entry> entries_;  // by namespace/name/uid
-  std::uint64_t accepted_ = 0;
-};
-
-// Writes the label nvidia.com/mig.config.state on the Node. Each value is written, in order; what fails is written
-// again, later each time, unless a newer value replaces it. A value is written twice when the watch brings the former
-// one late.
-class StateLabel {
- public:
-  // on_written: the newest value was written, or writing failed and is repeated later.
-  StateLabel(os::Loop& loop, std::string node, std::function<void()> on_written);
-  StateLabel(const StateLabel&) = delete;
-  StateLabel& operator=(const StateLabel&) = delete;
-
-  void use(kube::KubeClient& client) { client_ = &client; }
-  void is(const std::string& value);  // what the label is now, by the watch
-  void want(const std::string& value);
-  const std::string& written() const { return written_; }
-  // Nothing under way: the wanted value is there, or has failed at least once.
-  bool settled() const { return !request_.waits() && (written_ == wanted_ || !problem_.empty()); }
-
- private:
-  void step();
-
-  os::Loop& loop_;
-  std::string node_;
-  std::function<void()> on_written_;
-  kube::KubeClient* client_ = nullptr;
-  kube::PendingRequest request_;
-  os::Timer timer_{loop_};
-  Backoff backoff_;
-  std::string wanted_, written_, problem_;
-};
-
-// The GPU Operator's pods that hold GPUs on this node: taken away by the labels that place them while a change is made
-// (nvidia.com/gpu.deploy.* from "true" to "paused-for-mig-change"), and put back. Labels that an administrator has set
-// to a different value stay. The labels themselves show which pods are paused, so the next program restores those of a
-// killed one.
-class Operands {
- public:
-  // in_namespace: of the operator's pods.
-  Operands(os::Loop& loop, std::string node, std::string in_namespace);
-  Operands(const Operands&) = delete;
-  Operands& operator=(const Operands&) = delete;
-
-  void use(kube::KubeClient& client);
-  // gone: the pods have ended, or five minutes are over; a callback of its own.
-  void pause(std::function<void()> gone);
-  // validate: the operator's validators run again, as after each change.
-  void resume(bool validate);
-
- private:
-  void step();
-  void on_node(const kube::KubeAnswer& answer);
-  void ask_pods();
-  void on_pods(const kube::KubeAnswer& answer);
-  void validate();
-  void later(const std::string& doing, const kube::KubeAnswer& answer);
-  std::string pods_path(const std::string& apps) const;
-
-  os::Loop& loop_;
-  std::string node_, namespace_;
-  kube::KubeClient* client_ = nullptr;
-  kube::PendingRequest request_;
-  os::Timer timer_{loop_}, patience_{loop_};
-  Backoff retries_;
-  bool pausing_ = false;  // else: resuming, until `settled_`
-  bool settled_ = true;
-  bool again_ = false;  // pause() or resume() came while a call was under way
-  bool validate_ = false;
-  std::function<void()> gone_;
-  std::string problem_;
-};
+class Evictions;
+class StateLabel;
 
 struct MigSettings {
   MigOptions options;
@@ -274,8 +174,8 @@ class MigManager {
   std::string read_problem_, warned_;      // that were logged last
   MigReport report_;
 
-  StateLabel state_label_;
-  Evictions evictions_;
+  std::unique_ptr<StateLabel> state_label_;
+  std::unique_ptr<Evictions> evictions_;
   std::unique_ptr<GpuReset> reset_;
   std::set<std::string> reset_tried_;  // GPUs that were reset for report_.config: a failed reset is not repeated
   MigDriver driver_;
