@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "mps/control/questions.h"
+#include "os/files/files.h"
 
 namespace tranche::mps {
 namespace {
@@ -21,11 +22,6 @@ constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while anot
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
-
-std::string without_slash(std::string path) {
-  while (!path.empty() && path.back() == '/') path.pop_back();
-  return path;
-}
 
 Result<std::string> content_of(const os::Fd& file, const std::string& program) {
   struct stat status{};
@@ -171,12 +167,10 @@ void Sessions::leave(const Question& question) {
 std::vector<std::string> candidates(const BinarySearch& search) {
   if (!search.given.empty()) return {search.given};
   std::vector<std::string> paths;
-  const std::string root = without_slash(search.driver_root);
   for (const char* dir : {"/usr/bin/", "/usr/local/bin/", "/usr/local/nvidia/bin/"})
-    paths.push_back(root + dir + kName);
-  for (const auto dir : split(search.path, ':')) {
-    if (dir.starts_with('/')) paths.push_back(without_slash(std::string(dir)) + '/' + kName);
-  }
+    paths.push_back(os::under_root(search.driver_root, dir) + kName);
+  for (const auto dir : split(search.path, ':'))
+    if (dir.starts_with('/')) paths.push_back(os::under_root(std::string(dir), "/") + kName);
   return paths;
 }
 

@@ -122,10 +122,9 @@ std::vector<std::string> daemon_cgroups(std::string_view self, const std::string
   std::vector<std::string> hierarchies;
   bool unified = false;
   for (const auto line : split(self, '\n')) {
-    const auto first = line.find(':');
-    const auto second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos || !parse_unsigned(line.substr(0, first))) continue;
-    std::string_view name = line.substr(first + 1, second - first - 1);
+    const auto fields = split(line, ':');
+    if (fields.size() < 3 || !parse_unsigned(fields[0])) continue;
+    std::string_view name = fields[1];
     if (name.empty()) {
       unified = true;
       continue;
@@ -188,8 +187,7 @@ bool is_driver_library(const std::string& name) {
 
 Result<std::string> link_driver_libraries(const std::string& driver_root, const std::string& folder,
                                           const std::string& named) {
-  std::string root = driver_root;
-  while (root.ends_with('/')) root.pop_back();
+  const std::string root = os::under_root(driver_root, "");
   if (root.empty()) return std::string();
   const auto libraries = libraries_below(root);
   if (libraries.empty()) return std::string();

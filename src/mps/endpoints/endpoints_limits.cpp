@@ -130,10 +130,7 @@ void Endpoints::recall(const std::string& grant) {
 }
 
 ProofTurn Endpoints::take_turn(std::function<void()> go) {
-  if (!relay_) {
-    go();
-    return nullptr;
-  }
+  if (!relay_) return Admission::take_turn(std::move(go));
   // The relay may be destroyed before the turn ends: with the pool, or when links replace it.
   const std::weak_ptr relay = relay_;
   const auto turn = relay_->take_turn(std::move(go));

@@ -26,22 +26,17 @@ constexpr std::size_t kLongestOutput = 64 << 10;
 constexpr int kStages = 2;
 constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 
-std::map<std::string, std::string> environment_of(const PoolSettings& settings) {
+std::map<std::string, std::string> environment_of(const PoolSettings& settings, const grants::Paths& paths) {
   auto env = settings.binary.env;
-  env[plan::kPipeVariable] = settings.paths.pipe(settings.id);
-  env[plan::kLogVariable] = settings.paths.log(settings.id);
+  env[plan::kPipeVariable] = paths.pipe(settings.id);
+  env[plan::kLogVariable] = paths.log(settings.id);
   env["CUDA_VISIBLE_DEVICES"] = join(settings.devices, ",");
   return env;
 }
 
-std::map<std::string, std::string> daemon_environment_of(const PoolSettings& settings,
-                                                         const std::map<std::string, std::string>& env) {
-  auto there = environment_at_home(settings.home, env);
-  if (!settings.home.host || settings.home.mps_root.empty()) return there;
-  const grants::Paths paths{settings.home.mps_root};
-  there[plan::kPipeVariable] = paths.pipe(settings.id);
-  there[plan::kLogVariable] = paths.log(settings.id);
-  return there;
+grants::Paths paths_at_home(const PoolSettings& settings) {
+  const auto& home = settings.home;
+  return home.host && !home.mps_root.empty() ? grants::Paths{home.mps_root} : settings.paths;
 }
 
 // Whether the properties that are shown are equal; all others change continuously.
@@ -273,8 +268,8 @@ PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change
     : loop_(loop),
       settings_(std::move(settings)),
       on_change_(std::move(on_change)),
-      environment_(environment_of(settings_)),
-      daemon_environment_(daemon_environment_of(settings_, environment_)),
+      environment_(environment_of(settings_, settings_.paths)),
+      daemon_environment_(environment_at_home(settings_.home, environment_of(settings_, paths_at_home(settings_)))),
       sessions_(loop, {{settings_.binary.path}, environment_}),
       prover_(std::make_unique<Prover>(loop, settings_.proof, *this)),
       orphans_(std::make_unique<EndingServers>(loop, kOrphanPatience, [this] { report_change(state_); })) {

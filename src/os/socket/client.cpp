@@ -95,12 +95,10 @@ void StatusClient::read_some(Place asked) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0)
     return finish(asked, fail(Kind::kUnavailable, "the connection was closed before the answer was complete", path_));
-  const auto scanned = asked->answer.size();
-  asked->answer.append(buffer, static_cast<std::size_t>(got));
-  if (const auto end = asked->answer.find('\n', scanned); end != std::string::npos)
-    return finish(asked, asked->answer.substr(0, end));
-  if (asked->answer.size() > kLongestAnswer)
-    finish(asked, fail(Kind::kInvalid, "the answer is longer than it can be", path_));
+  const auto lines = asked->lines.take({buffer, static_cast<std::size_t>(got)});
+  if (lines.empty()) return;
+  if (lines[0].size() <= kLongestAnswer) return finish(asked, lines[0]);
+  finish(asked, fail(Kind::kInvalid, "the answer is longer than it can be", path_));
 }
 
 void StatusClient::finish(Place asked, const Result<std::string>& result) {

@@ -157,7 +157,7 @@ class StatusClient {
     bool begun = false;
     Fd fd;
     Loop::Id watch = 0;
-    std::string answer;
+    LineReader lines{kLongestAnswer};
     Timer deadline;
     Timer again;  // the next attempt to connect
   };
