@@ -9,7 +9,6 @@
 
 #include "base/backoff.h"
 #include "os/http/http.h"
-#include "os/loop/heartbeat.h"
 #include "os/loop/loop.h"
 
 namespace tranche::observe {

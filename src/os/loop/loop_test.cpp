@@ -11,7 +11,6 @@
 
 #include "os/clock/clock.h"
 #include "os/loop/fd.h"
-#include "os/loop/heartbeat.h"
 #include "os/loop/loop_fixture.h"
 
 namespace tranche::os {
