@@ -225,7 +225,7 @@ class Turn {
 
   void enter_stopping() {
     enter(State::kStopping, "asked to stop");
-    s_.stop_stage = 0;
+    s_.sent_term = false;
     s_.timer = now_ + settings_.quit_patience;
     actions.push_back(Quit{open_question(), settings_.quit_patience});
   }
@@ -429,13 +429,11 @@ class Turn {
   }
 
   void escalate() {
-    if (s_.stop_stage == 0) {
-      s_.stop_stage = 1;
+    if (!std::exchange(s_.sent_term, true)) {
       s_.timer = now_ + settings_.term_patience;
       actions.push_back(SignalDaemon{});
       return;
     }
-    s_.stop_stage = 2;
     s_.reason = "asked to stop; it was sent SIGKILL";
     s_.timer = now_ + settings_.kill_again;
     actions.push_back(SignalDaemon{.kill = true});

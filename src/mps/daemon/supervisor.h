@@ -178,7 +178,7 @@ struct Supervisor : DaemonSeen {
 
   bool start_again = false;  // a start was requested while stopping
   bool spawned_before = false;
-  int stop_stage = 0;  // 0 quit, 1 SIGTERM, 2 SIGKILL
+  bool sent_term = false;  // while stopping: SIGTERM, after "quit"
   MonoTime unanswered_since{};
   QuestionId last_question = 0;
   MonoTime question_due{};
