@@ -6,7 +6,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "kube/api_status.h"
+#include "kube/object.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
