@@ -112,7 +112,7 @@ Status check_access(const Allocated& allocated, const Device& device) {
 }
 
 Percent trusted(Percent threads, const Device& device, config::SmRounding rounding) {
-  const auto counts = plan::trusted_sm_counts(device.compute_capability, device.sms, device.driver_version);
+  const auto counts = plan::trusted_sm_counts(device.compute_capability, device.sms);
   return plan::round_to_trusted(threads, device.sms, counts, rounding);
 }
 

@@ -246,7 +246,7 @@ bool cut_to_a_wrong_count(const plan::Plan& plan) {
   for (const auto& resource : plan.resources)
     for (const auto& device : resource.devices) {
       if (device.pool.empty() || device.share.sms == 0) continue;
-      const auto spans = plan::trusted_sm_counts(device.compute_capability, device.sm_count, device.driver_version);
+      const auto spans = plan::trusted_sm_counts(device.compute_capability, device.sm_count);
       if (!plan::is_trusted(device.share.sms, spans)) return true;
     }
   return false;
@@ -254,11 +254,11 @@ bool cut_to_a_wrong_count(const plan::Plan& plan) {
 
 // hazard.sm-counts: "exposed" if a slot has an SM count with which this GPU is known to compute wrong results,
 // "avoided" if there are such counts and no slot has one, "unmeasured" if such counts are likely.
-void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, const std::string& driver, Labels& labels) {
+void add_hazard_labels(const Gpus& gpus, const plan::Plan& plan, Labels& labels) {
   bool known = false;
   bool unmeasured = false;
   for (const Gpu* gpu : gpus) {
-    const bool measured = !plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count, driver).empty();
+    const bool measured = !plan::trusted_sm_counts(gpu->compute_capability, gpu->sm_count).empty();
     known = known || measured;
     // If one GPU of an architecture is known to compute wrong results, unmeasured ones are not assumed to be correct.
     unmeasured = unmeasured || (!measured && gpu->compute_capability == kHopper);
@@ -344,7 +344,7 @@ void add_gpu_node(const Config& config, const Inventory& inventory, const plan::
   add_resource_labels(config, plan, gpus, labels);
   add_slot_labels(plan, labels);
   add_model_labels(gpus, labels);
-  add_hazard_labels(gpus, plan, inventory.driver_version, labels);
+  add_hazard_labels(gpus, plan, labels);
   labels[key("gpu.mode")] = mode_of(gpus);
   if (const std::string clique = bounded(clique_of(gpus)); !clique.empty()) labels[key("gpu.clique")] = clique;
 }

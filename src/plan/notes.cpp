@@ -119,7 +119,7 @@ class Notes {
     unrounded.policy.rounding = config::SmRounding::kOff;
     const Percent asked = share_of(unrounded, 1).threads;
     const std::uint32_t asked_sms = sms_at(asked, all);
-    const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all, device.driver_version);
+    const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all);
     if (asked == device.share.threads)
       say("a slot is {} % of {} SMs = {} SMs", to_string(asked), all, asked_sms);
     else

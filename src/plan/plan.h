@@ -53,7 +53,6 @@ struct PlannedDevice {
   Bytes memory;  // of the whole device
   std::uint32_t sm_count = 0;
   gpu::ComputeCapability compute_capability;
-  std::string driver_version;  // the trusted SM counts depend on it
   std::optional<std::uint32_t> numa_node;
   std::vector<std::string> paths;  // device nodes: "/dev/nvidia0", cap nodes for MIG
   std::string pool;                // PlannedPool::id; "" if MPS does not serve it

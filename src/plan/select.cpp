@@ -254,8 +254,6 @@ std::string list_of(const std::vector<std::uint32_t>& indices) {
 BaseResources base_resources(const config::Config& config, const gpu::Inventory& inventory) {
   Collector collector(config, inventory);
   collector.collect();
-  for (auto& [name, candidates] : collector.out.by_name)
-    for (Candidate& candidate : candidates) candidate.device.driver_version = inventory.driver_version;
   return std::move(collector.out);
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "base/text.h"
-
 namespace tranche::plan {
 namespace {
 
@@ -23,7 +21,7 @@ Percent whole_if_same(Percent exact, Percent whole, std::uint32_t sm_count) {
 }
 
 // The nearest trusted count above (or below) that of `threads`, as a percentage.
-std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
+std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted) {
   const std::uint32_t most = sms_at(kAll, sm_count);
   for (std::uint32_t sms = sms_at(threads, sm_count); sms < most;) {
     sms = std::min(sms + 2, most);
@@ -34,7 +32,7 @@ std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, co
   return std::nullopt;
 }
 
-std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted) {
+std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted) {
   for (std::uint32_t sms = sms_at(threads, sm_count); sms > kFewestSms + 1;) {
     sms = (sms - 1) / 2 * 2;
     if (!is_trusted(sms, trusted)) continue;
@@ -42,13 +40,6 @@ std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, co
     return whole_if_same(exact, Percent::whole(exact.hundredths / 100), sm_count);
   }
   return std::nullopt;
-}
-
-// "580.159.04" → 580, 159, 4; a part that is not a number counts as 0.
-std::vector<std::uint64_t> numbers_of(std::string_view version) {
-  std::vector<std::uint64_t> numbers;
-  for (const auto part : split(version, '.')) numbers.push_back(parse_unsigned(part).value_or(0));
-  return numbers;
 }
 
 Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
@@ -144,30 +135,18 @@ std::uint32_t sms_at(Percent threads, std::uint32_t sm_count) {
   return std::min(std::max(kFewestSms, static_cast<std::uint32_t>(2 * pairs)), sm_count);
 }
 
-bool driver_within(std::string_view driver, std::string_view from, std::string_view before) {
-  if (driver.empty()) return true;
-  if (!from.empty() && numbers_of(driver) < numbers_of(from)) return false;
-  return before.empty() || numbers_of(driver) < numbers_of(before);
-}
-
-std::vector<SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count,
-                                      std::string_view driver) {
-  for (const SmCounts& row : kSmCounts) {
-    if (row.capability != capability || row.sm_count != sm_count) continue;
-    if (!driver_within(driver, row.driver_from, row.driver_before)) continue;
-    std::vector<SmSpan> spans(row.trusted.begin(), row.trusted.end());
-    std::erase_if(spans, [](const SmSpan& span) { return span.to == 0; });
-    return spans;
-  }
+std::span<const SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count) {
+  static constexpr SmSpan kHopperOf132[] = {{8, 16}, {30, 34}, {62, 66}, {118, 132}};
+  if (capability == gpu::ComputeCapability{9, 0} && sm_count == 132) return kHopperOf132;
   return {};
 }
 
-bool is_trusted(std::uint32_t sms, const std::vector<SmSpan>& trusted) {
+bool is_trusted(std::uint32_t sms, std::span<const SmSpan> trusted) {
   return trusted.empty() ||
          std::ranges::any_of(trusted, [sms](const SmSpan& span) { return span.from <= sms && sms <= span.to; });
 }
 
-Percent round_to_trusted(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted,
+Percent round_to_trusted(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted,
                          config::SmRounding rounding) {
   if (rounding == config::SmRounding::kOff || sm_count == 0 || is_trusted(sms_at(threads, sm_count), trusted))
     return threads;
@@ -188,7 +167,7 @@ std::vector<std::uint32_t> request_sizes(std::uint32_t slots) {
 ShareLimits share_of(const PlannedDevice& device, std::uint32_t held) {
   held = std::min(held, device.slots);
   if (held == 0) return {};
-  const auto trusted = trusted_sm_counts(device.compute_capability, device.sm_count, device.driver_version);
+  const auto trusted = trusted_sm_counts(device.compute_capability, device.sm_count);
   const Percent threads = round_to_trusted(threads_of(device, held), device.sm_count, trusted, device.policy.rounding);
   return {memory_of(device, held), threads, sms_at(threads, device.sm_count)};
 }

@@ -7,9 +7,8 @@
 // slots, hundredths of a percent: 7 of 1000 → 0.7.
 // SMs from a percentage (measured on H200, 132 SMs): max(8, 2*floor(pct*SMs/200)). 25 % → 32; 1 % → 8.
 // A factor multiplies before rounding: 200/6 → 33, where 2 × 16 would be 32.
-#include <array>
 #include <cstdint>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "base/units.h"
@@ -42,34 +41,19 @@ Bytes divisible(Bytes memory, Bytes reserve);
 // How many slots of `slot` fit into a device's memory.
 std::uint32_t slots_of(Bytes slot, Bytes memory, Bytes reserve);
 
-// SM counts of a GPU that are trusted to compute correct results, by architecture; a span is inclusive.
+// SM counts of a GPU, inclusive.
 struct SmSpan {
   std::uint32_t from = 0;
   std::uint32_t to = 0;
 };
-// data/sm-counts.yaml compiled in (sm_counts_test compares the two; the file has the evidence). The first matching row
-// applies; for a GPU that is not listed, no count is known to be wrong.
-struct SmCounts {
-  gpu::ComputeCapability capability;
-  std::uint32_t sm_count = 0;
-  std::string_view driver_from;    // "" = any
-  std::string_view driver_before;  // "" = any
-  std::array<SmSpan, 8> trusted;   // padded with {0, 0}
-};
-inline constexpr std::array kSmCounts{
-    SmCounts{{9, 0}, 132, "", "", {{{8, 16}, {30, 34}, {62, 66}, {118, 132}}}},
-};
-// The table for a GPU, or empty if no count is known to be wrong (then all counts are trusted). An unknown driver ("")
-// matches every row of its GPU.
-std::vector<SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count,
-                                      std::string_view driver = {});
-// Whether a driver version ("580.159.04") is in [from, before), number by number; "" = no bound.
-bool driver_within(std::string_view driver, std::string_view from, std::string_view before);
-bool is_trusted(std::uint32_t sms, const std::vector<SmSpan>& trusted);
+// Those that a GPU is trusted to compute correct results with: data/sm-counts.yaml compiled in (sm_counts_test compares
+// the two; the file has the evidence). Empty if no count is known to be wrong: then all counts are trusted.
+std::span<const SmSpan> trusted_sm_counts(gpu::ComputeCapability capability, std::uint32_t sm_count);
+bool is_trusted(std::uint32_t sms, std::span<const SmSpan> trusted);
 
 // The nearest trusted SM count in the direction of `rounding`, as a percentage: a whole one if it yields the same. kOff
 // returns `threads`. kDown rounds up if no smaller count is trusted: a share never becomes zero.
-Percent round_to_trusted(Percent threads, std::uint32_t sm_count, const std::vector<SmSpan>& trusted,
+Percent round_to_trusted(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted,
                          config::SmRounding rounding);
 
 // The limits of `held` slots of a device by its policy: the single rule for daemons, grants and plans. Open and tenant

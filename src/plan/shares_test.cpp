@@ -96,8 +96,10 @@ TEST(SharesTest, RoundedPercentageIsTheNearestThatIsTrusted) {
   EXPECT_EQ(round_to_trusted(Percent::whole(20), 132, trusted, SmRounding::kDown), Percent::whole(13));
   EXPECT_EQ(round_to_trusted(Percent::whole(66), 132, trusted, SmRounding::kUp), Percent::whole(90));
   EXPECT_EQ(round_to_trusted(Percent::whole(10), 132, trusted, SmRounding::kUp), Percent::whole(10));
-  EXPECT_EQ(round_to_trusted(Percent::whole(20), 132, {{200, 300}}, SmRounding::kUp), Percent::whole(20));
-  EXPECT_EQ(round_to_trusted(Percent::whole(20), 132, {{100, 132}}, SmRounding::kDown), Percent::whole(76));
+  EXPECT_EQ(round_to_trusted(Percent::whole(20), 132, std::vector<SmSpan>{{200, 300}}, SmRounding::kUp),
+            Percent::whole(20));
+  EXPECT_EQ(round_to_trusted(Percent::whole(20), 132, std::vector<SmSpan>{{100, 132}}, SmRounding::kDown),
+            Percent::whole(76));
 }
 
 TEST(SharesTest, EveryRoundedShareOfEveryDivisionIsTrusted) {
@@ -122,18 +124,6 @@ TEST(SharesTest, NothingIsKnownAgainstOtherGpus) {
   a100.sm_count = 108;
   a100.compute_capability = {8, 0};
   EXPECT_EQ(share_of(a100, 1).threads, Percent::whole(20));
-}
-
-TEST(SharesTest, DriversAreComparedNumberByNumber) {
-  EXPECT_TRUE(driver_within("580.159.04", "", ""));
-  EXPECT_TRUE(driver_within("580.159.04", "580", "600"));
-  EXPECT_TRUE(driver_within("580.159.04", "580.82", ""));
-  EXPECT_FALSE(driver_within("580.159.04", "", "580.159"));
-  EXPECT_TRUE(driver_within("580.82", "580.82", "600")) << "a range has its beginning";
-  EXPECT_FALSE(driver_within("600", "580", "600")) << "and not its end";
-  EXPECT_TRUE(driver_within("599.99", "580", "600"));
-  EXPECT_FALSE(driver_within("99.1", "580", ""));
-  EXPECT_TRUE(driver_within("", "580", "600")) << "an unknown driver is taken for the worst";
 }
 
 TEST(SharesTest, SumsNeverExceedTheGpu) {

@@ -155,7 +155,7 @@ Percent common_threads(const Grant& grant, const std::vector<DeviceSlots>& held)
       threads = threads.hundredths == 0 ? own : std::min(threads, own);
   for (const auto& h : held) {
     const auto& device = *h.device;
-    const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sm_count, device.driver_version);
+    const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sm_count);
     if (threads.hundredths > 0)
       threads = plan::round_to_trusted(threads, device.sm_count, trusted, device.policy.rounding);
   }
