@@ -9,7 +9,7 @@
 #include "grants/allocate/prefer_fixture.h"
 #include "guard/judge.h"
 #include "plan/advertise/advertise.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "property/generate.h"
 
 namespace tranche {

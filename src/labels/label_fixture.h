@@ -4,7 +4,7 @@
 
 #include "labels/label.h"
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::labels {
 

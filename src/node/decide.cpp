@@ -9,7 +9,7 @@
 #include "gpu/health/cause.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::node {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/select.h"
 #include "plan/table.h"
 

@@ -1,4 +1,4 @@
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 #include <fmt/format.h>
 

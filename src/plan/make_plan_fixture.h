@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::plan::fixture {
 

@@ -3,7 +3,9 @@
 // allocate, mps, label, metrics, `tranche plan`) read this value. It is the desired state; advertise/ combines it with
 // health. Equal inputs give equal plans, in a defined order. Pure values.
 #include <cstdint>
+#include <expected>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -106,6 +108,14 @@ struct Plan {
   std::vector<Problem> warnings;   // what the configuration names and the node lacks
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+// Fails only where NVIDIA's plugin exits because a configuration is impossible on this hardware (MPS on MIG devices,
+// MIG single with unlike devices …); the Problems then contain the remedy.
+std::expected<Plan, std::vector<Problem>> make_plan(const config::Config& config, const gpu::Inventory& inventory);
+
+// nlohmann's conversions, for `tranche plan --json`, the status socket and golden tests: docs/reference/plan.md.
+void to_json(nlohmann::ordered_json& json, const ShareLimits& share);
+void to_json(nlohmann::ordered_json& json, const Plan& plan);
 
 // The device ids in kubelet's requests: "<uuid>" for an undivided device, "<uuid>::<n>" for slot n of a divided one,
 // exactly as NVIDIA's. Fuzzed: parse ∘ render is the identity.

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::plan {
 namespace select_test {

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "plan/make_plan.h"
-
 namespace tranche::plan {
 namespace stale_test {
 

@@ -1,6 +1,6 @@
 #pragma once
 // A Plan as text for a terminal: GPUs, resources with the limits of a slot, pools, planned labels, omitted devices and
-// why, notes. For people only; programs read plan_json.h. Pure.
+// why, notes. For people only; programs read its JSON (plan.h). Pure.
 #include <map>
 #include <string>
 #include <vector>

@@ -10,7 +10,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "plan/plan_json.h"
+#include "plan/plan.h"
 #include "plan/shares.h"
 #include "plan/table.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 // What a different configuration would change: two plans of the same node, and where the same pods land on each.
-// Whatever the plan's document (plan/plan_json.h) shows differently is a difference, also fields that this file has no
+// Whatever the plan's document (plan/plan.h) shows differently is a difference, also fields that this file has no
 // word for. Pure.
 #include <map>
 #include <string>

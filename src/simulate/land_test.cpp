@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::simulate {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "plan/plan_json.h"
+#include "plan/plan.h"
 
 namespace tranche::simulate {
 namespace {

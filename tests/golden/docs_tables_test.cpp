@@ -11,7 +11,7 @@
 #include "gpu/health/healthchecks.h"
 #include "labels/label.h"
 #include "make.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/shares.h"
 
 namespace tranche {

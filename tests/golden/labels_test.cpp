@@ -14,7 +14,7 @@
 #include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
 #include "labels/label.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche {
 namespace {

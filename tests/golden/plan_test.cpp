@@ -11,8 +11,7 @@
 #include "golden/json_lines.h"
 #include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
-#include "plan/make_plan.h"
-#include "plan/plan_json.h"
+#include "plan/plan.h"
 #include "plan/select.h"
 #include "plan/table.h"
 

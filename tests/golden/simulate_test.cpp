@@ -10,7 +10,7 @@
 #include "golden/json_lines.h"
 #include "gpu/inventory/inventory_json.h"
 #include "labels/label.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "simulate/landing_table.h"
 
 namespace tranche {

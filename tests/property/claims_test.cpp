@@ -11,7 +11,7 @@
 #include "dra/claim_spec.h"
 #include "dra/prepare.h"
 #include "dra/prepared_fixture.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -9,8 +9,7 @@
 #include "grants/allocate/grant.h"
 #include "plan/advertise/advertise.h"
 
-#include "plan/make_plan.h"
-#include "plan/plan_json.h"
+#include "plan/plan.h"
 #include "plan/shares.h"
 #include "property/generate.h"
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/shares.h"
 #include "property/generate.h"
 #include "simulate/land.h"

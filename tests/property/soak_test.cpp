@@ -16,7 +16,7 @@
 #include "grants/change/change.h"
 #include "grants/ledger.h"
 #include "plan/advertise/advertise.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -7,7 +7,7 @@
 
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer_fixture.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/shares.h"
 #include "property/generate.h"
 

@@ -22,7 +22,7 @@
 #include "labels/machine/features.h"
 #include "os/log/log.h"
 #include "os/loop/loop.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/select.h"
 #include "probe/cuda_library.h"
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "os/files/scratch_fixture.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 
 namespace tranche::labels {
 namespace label_controller_test {

@@ -34,7 +34,7 @@
 #include "os/memory/memory.h"
 #include "os/socket/status_socket.h"
 #include "os/worker/shared_box.h"
-#include "plan/make_plan.h"
+#include "plan/plan.h"
 #include "plan/select.h"
 #include "programs/mps/mps_status.h"
 
