@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "cli/setting_options.h"
 #include "config/live/config_source.h"
-#include "config/live/driver_settings.h"
 #include "config/report.h"
 #include "config/resolve.h"
 #include "gpu/driver/driver.h"
@@ -96,7 +95,7 @@ Result<simulate::PodsRead> load_pods(const PlanOptions& options, const config::E
 
 Result<gpu::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
   if (options.inventory == "node") {
-    auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, ""));
+    auto nvml = gpu::nvml::Driver::open(gpu::driver_settings(config.flags, ""));
     if (!nvml) return std::unexpected(within(std::move(nvml).error(), "cannot read this node's GPUs"));
     return (*nvml)->scan();
   }

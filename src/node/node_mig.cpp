@@ -2,7 +2,6 @@
 // (`dra.partitions: onDemand`): how the GPUs are partitioned, and which of their MIG instances belong to claims.
 #include <algorithm>
 
-#include "config/live/driver_settings.h"
 #include "node/node_parts.h"
 
 namespace tranche::node {
@@ -39,8 +38,7 @@ void NodeProgram::open_mig() {
   callbacks.emit_on_pod = [this](const mig::MigUser& pod, const auto& reason, const auto& message) {
     cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.pod, pod.uid), reason, message);
   };
-  driver_settings_ =
-      config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  driver_settings_ = gpu::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   mig::MigSettings settings{options_.mig, options_.node_name, options_.run_dir + "/mig", {}};
   settings.environment.insert(options_.environment.begin(), options_.environment.end());
   mig_ = std::make_unique<mig::MigManager>(loop_, worker_, link_, std::move(settings), std::move(callbacks));

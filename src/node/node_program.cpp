@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "config/live/driver_settings.h"
+
 #include "node/node_parts.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
@@ -122,7 +122,7 @@ Status NodeProgram::open() {
 }
 
 void NodeProgram::open_driver() {
-  auto settings = config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+  auto settings = gpu::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
   settings.fault_events = !health_.off();
   if (nvml_.runs() && settings == driver_settings_) return;
   driver_settings_ = std::move(settings);

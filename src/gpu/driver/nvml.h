@@ -43,6 +43,14 @@ struct NvmlSettings {
   friend bool operator==(const NvmlSettings&, const NvmlSettings&) = default;
 };
 
+// From the configuration. `driver_root_here`: where this process finds the driver's files; "" = containerDriverRoot.
+inline NvmlSettings driver_settings(const config::Flags& flags, const std::string& driver_root_here,
+                                    const std::string& system_root = "/") {
+  return {.driver_root = driver_root_here.empty() ? flags.plugin.container_driver_root : driver_root_here,
+          .system_root = system_root,
+          .discovery = flags.device_discovery_strategy};
+}
+
 // Whether a GPU of an earlier scan was removed from the machine: the kernel had its PCI function (under
 // <system_root>/sys) and no longer has it. A GPU that merely stopped answering keeps its function.
 bool has_left(const std::string& system_root, const Gpu& gpu);

@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "config/document/amounts.h"
 #include "config/live/config_source.h"
-#include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 #include "kube/client/find_access.h"
@@ -179,7 +178,7 @@ class FeatureProgram {
     }
     if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
       return take(find_passed_through(options_.system_root));
-    auto settings = config::driver_settings(flags, "");
+    auto settings = gpu::driver_settings(flags, "");
     settings.system_root = options_.system_root;
     settings.fault_events = false;
     driver_.start(settings);

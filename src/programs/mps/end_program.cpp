@@ -7,7 +7,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "config/live/config_source.h"
-#include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
 #include "mps/control/control_client.h"
 #include "mps/keeper/keeper.h"
@@ -94,7 +93,7 @@ Status end_daemons(const MpsOptions& options, const config::Config& config, cons
     });
   };
   nvml.emplace(*loop, gpu::NvmlThread::Callbacks{.on_inventory = [&](const auto&) { begin(); }});
-  nvml->start(config::driver_settings(config.flags, options.driver_root_here));
+  nvml->start(gpu::driver_settings(config.flags, options.driver_root_here));
   loop->after(kAnswer, begin);
   loop->run();
   for (const auto& one : left) fmt::print("{}: daemon {}\n", one.id, done ? "ended" : "asked to end");

@@ -15,7 +15,6 @@
 
 #include "base/json_text.h"
 #include "config/live/config_source.h"
-#include "config/live/driver_settings.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/compare.h"
 #include "mps/control/control_client.h"
@@ -235,8 +234,7 @@ class MpsProgram {
   }
 
   void open_nvml() {
-    auto settings =
-        config::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
+    auto settings = gpu::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
     // `tranche node` watches for faults. Kernel events report added and removed GPUs; everything else may wait.
     settings.fault_events = false;
     settings.event_pace = kDriverPace;

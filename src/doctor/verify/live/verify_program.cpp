@@ -15,7 +15,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "config/live/config_source.h"
-#include "config/live/driver_settings.h"
 #include "doctor/finding.h"
 #include "doctor/verify/check_groups.h"
 #include "doctor/verify/live/trials.h"
@@ -148,7 +147,7 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
   }
   check_claim_specs(node, claim_specs(options.cdi_root), checks);
 
-  const auto nvml = gpu::nvml::Driver::open(config::driver_settings(config.flags, places.driver_root));
+  const auto nvml = gpu::nvml::Driver::open(gpu::driver_settings(config.flags, places.driver_root));
   const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   if (!hardware) {
     checks.skip("hardware.gpu", "", "the driver cannot be asked from here: " + to_string(hardware.error()),
