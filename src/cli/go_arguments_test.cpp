@@ -1,4 +1,4 @@
-#include "cli/go_arguments.h"
+#include "cli/stand_in.h"
 
 #include <gmock/gmock.h>
 

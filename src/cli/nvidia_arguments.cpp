@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "base/version.h"
-#include "cli/go_arguments.h"
 
 namespace tranche::cli {
 

@@ -3,8 +3,10 @@
 // paths (MPS state in /mps) and their exit statuses (1 for every failure). docs/compatibility/command-line.md has the
 // table.
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands.h"
@@ -28,7 +30,18 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process);
 void add_device_plugin(CLI::App& app, Process&);
 void add_config_manager(CLI::App& app, Process&);
 
-// What these programs share. Their command lines are parsed as NVIDIA's programs do (cli/go_arguments.h).
+// What these programs share. Their command lines are parsed as NVIDIA's programs do, with the rules of Go's flag
+// package: one dash equals two, a value may follow after "=" (even an empty one), and parsing ends at the first word
+// that is not a flag.
+
+struct GoArguments {
+  std::vector<std::string> words;  // flags with two dashes; each value of a non-switch is a separate word
+  std::vector<std::string> rest;   // from the first word that is not a flag: NVIDIA's programs ignore it
+  friend bool operator==(const GoArguments&, const GoArguments&) = default;
+};
+// `takes_value` returns for a flag's name, without dashes, whether the next word is its value. Pure.
+GoArguments read_go_arguments(const std::vector<std::string>& arguments,
+                              const std::function<bool(std::string_view)>& takes_value);
 
 inline constexpr const char* kKubeconfigHelp = "how to reach the API server; empty: as every pod is given it";
 

@@ -5,7 +5,7 @@
 #include "base/problem_list.h"
 #include "base/quantity.h"
 #include "cdi/csv.h"
-#include "cli/go_arguments.h"
+#include "cli/stand_in.h"
 #include "config/choose.h"
 #include "config/document/amounts.h"
 #include "config/names.h"
