@@ -17,7 +17,7 @@
 #include "config/report.h"
 #include "config/resolve.h"
 #include "gpu/driver/driver.h"
-#include "gpu/inventory/inventory_json.h"
+#include "gpu/inventory/inventory.h"
 #include "gpu/inventory/models.h"
 #include "grants/change/change.h"
 #include "kube/client/ask_once.h"

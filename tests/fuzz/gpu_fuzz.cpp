@@ -9,8 +9,6 @@
 #include "gpu/driver/processes.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
-#include "gpu/inventory/inventory_json.h"
-#include "gpu/inventory/mig_minors.h"
 #include "gpu/mig/mig_models.h"
 #include "labels/label.h"
 #include "labels/outputs.h"
@@ -35,14 +33,15 @@ FUZZ(inventory_json) {
 }
 
 // Any text as the driver's table of MIG capability nodes: every number found is one that a device node can have, and
-// every line was either taken or counted.
+// at most four sentences are about its lines.
 FUZZ(mig_minors) {
-  const auto table = tranche::gpu::parse_mig_minors(text);
-  for (const auto& [key, minor] : table.nodes) {
-    const auto [gpu, gi, ci] = key;
-    if (minor > 0xfffff || table.of(gpu, gi, ci) != minor) std::abort();
-  }
-  if (table.not_understood.size() > table.bad_lines || table.not_understood.size() > 3) std::abort();
+  tranche::gpu::Inventory inventory;
+  inventory.gpus.resize(1);
+  for (std::uint32_t gi = 0; gi < 8; ++gi) inventory.gpus[0].mig_devices.emplace_back().gpu_instance = gi;
+  tranche::gpu::set_mig_nodes(text, "table", inventory);
+  for (const auto& mig : inventory.gpus[0].mig_devices)
+    if (mig.gi_cap.value_or(0) > 0xfffff || mig.ci_cap.value_or(0) > 0xfffff) std::abort();
+  if (inventory.doubts.size() > 4 + inventory.gpus[0].mig_devices.size()) std::abort();
 }
 
 // What the driver library writes into our buffers is outside text too: whatever it wrote, the stride is one of the

@@ -7,7 +7,7 @@
 #include "cdi_grammar.h"
 #include "golden/golden.h"
 #include "golden/json_lines.h"
-#include "gpu/inventory/inventory_json.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche {
 namespace {

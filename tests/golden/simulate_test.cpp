@@ -8,7 +8,7 @@
 #include "config/resolve.h"
 #include "golden/golden.h"
 #include "golden/json_lines.h"
-#include "gpu/inventory/inventory_json.h"
+#include "gpu/inventory/inventory.h"
 #include "labels/label.h"
 #include "plan/plan.h"
 #include "simulate/landing_table.h"

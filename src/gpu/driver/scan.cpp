@@ -6,7 +6,6 @@
 #include "base/text.h"
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/mig/mig.h"
-#include "gpu/inventory/mig_minors.h"
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"
 
@@ -52,35 +51,14 @@ std::vector<GpuLink> read_links(const Library& library, const std::vector<Held>&
   return links;
 }
 
-constexpr const char* kTable = "/proc/driver/nvidia-caps/mig-minors";
-
-void say_bad_lines(const std::string& path, const MigMinors& table, Inventory& node) {
-  if (table.bad_lines == 0) return;
-  for (const std::string& sentence : table.not_understood) node.doubts.push_back(path + ": " + sentence);
-  if (table.bad_lines > table.not_understood.size())
-    node.doubts.push_back(path + ": " + std::to_string(table.bad_lines) + " lines are not understood");
-}
-
-// The device nodes that open MIG instances, from the driver's table under /proc: gi_cap and ci_cap of all MIG devices.
-// Entries that the table does not have stay absent, and the node's doubts list them.
+// The device nodes that open MIG instances, from the driver's table.
 void find_mig_nodes(const std::string& root, Inventory& node) {
   if (std::ranges::all_of(node.gpus, [](const Gpu& gpu) { return gpu.mig_devices.empty(); })) return;
-  const std::string path = os::under_root(root, kTable);
-  const auto text = os::read_file(path);
-  if (!text) {
+  const std::string path = os::under_root(root, "/proc/driver/nvidia-caps/mig-minors");
+  if (const auto text = os::read_file(path))
+    set_mig_nodes(*text, path, node);
+  else
     node.doubts.push_back(to_string(within(text.error(), "it is not known which device nodes open MIG devices")));
-    return;
-  }
-  const MigMinors table = parse_mig_minors(*text);
-  say_bad_lines(path, table, node);
-  for (Gpu& gpu : node.gpus) {
-    for (MigDevice& mig : gpu.mig_devices) {
-      mig.gi_cap = table.of(gpu.minor, mig.gpu_instance);
-      mig.ci_cap = table.of(gpu.minor, mig.gpu_instance, mig.compute_instance);
-      if (!mig.gi_cap || !mig.ci_cap)
-        node.doubts.push_back(name_of(gpu, mig) + ": " + path + " does not list the device nodes that open it");
-    }
-  }
 }
 
 std::string clique_of(const Functions& f, Device device) {

@@ -4,12 +4,14 @@
 // hardware, driver or MIG layout change. Pure values; GPUs are in driver index order.
 #include <array>
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/enum_names.h"
+#include "base/result.h"
 #include "base/units.h"
 
 namespace tranche::gpu {
@@ -104,6 +106,16 @@ struct Inventory {
   std::vector<SetAside> set_aside{};    // not from a scan or recording: GPUs that were excluded afterwards
   friend bool operator==(const Inventory&, const Inventory&) = default;
 };
+
+// A recording: what `tranche plan --inventory-only` writes and `--inventory F` reads. Reading is strict and names the
+// invalid field. Fuzzed.
+nlohmann::ordered_json to_json(const Inventory& inventory);
+Result<Inventory> parse_inventory(std::string_view json_text, std::string_view source);
+
+// Sets gi_cap and ci_cap of all MIG devices. `table`: the driver's, /proc/driver/nvidia-caps/mig-minors at `path`,
+// which identifies GPUs by the minor of their device node, not by index. Lines that cannot be parsed, and devices that
+// it does not list, become doubts. Fuzzed.
+void set_mig_nodes(std::string_view table, const std::string& path, Inventory& inventory);
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid);  // nullptr = not found
 

@@ -1,5 +1,3 @@
-#include "gpu/inventory/inventory_json.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
+#include "gpu/inventory/inventory.h"
 
 namespace tranche::gpu {
 namespace {

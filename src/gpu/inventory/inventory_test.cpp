@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/inventory/compare.h"
-#include "gpu/inventory/inventory_json.h"
 #include "make.h"
 
 namespace tranche::gpu {

@@ -1,11 +1,13 @@
-#include "gpu/inventory/mig_minors.h"
+#include "gpu/inventory/inventory.h"
 
 #include <gmock/gmock.h>
 
 namespace tranche::gpu {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // The table as a driver writes it: every instance of 32 GPUs, whether or not it exists.
 std::string whole_table() {
@@ -21,22 +23,43 @@ std::string whole_table() {
   return text;
 }
 
-TEST(MigMinors, NameTheNodeOfEveryInstanceOfTheDriversTable) {
-  const MigMinors table = parse_mig_minors(whole_table());
-  for (std::uint32_t gpu = 0; gpu < 32; ++gpu) {
-    for (std::uint32_t gi = 0; gi < 15; ++gi) {
-      ASSERT_EQ(table.of(gpu, gi), 3 + 135 * gpu + 9 * gi);
-      for (std::uint32_t ci = 0; ci < 8; ++ci) ASSERT_EQ(table.of(gpu, gi, ci), 4 + 135 * gpu + 9 * gi + ci);
+// GPUs with each of these compute instances in each of these GPU instances.
+Inventory cut(std::uint32_t gpus, std::uint32_t gis, std::uint32_t cis) {
+  Inventory inventory;
+  inventory.gpus.resize(gpus);
+  for (std::uint32_t gpu = 0; gpu < gpus; ++gpu) {
+    inventory.gpus[gpu].minor = gpu;
+    for (std::uint32_t at = 0; at < gis * cis; ++at) {
+      MigDevice& mig = inventory.gpus[gpu].mig_devices.emplace_back();
+      mig.gpu_instance = at / cis;
+      mig.compute_instance = at % cis;
     }
   }
-  EXPECT_EQ(table.of(31, 14, 7), 4322u);
-  EXPECT_EQ(table.bad_lines, 0u);
-  EXPECT_EQ(table.of(32, 0), std::nullopt);
-  EXPECT_EQ(table.of(0, 0, 8), std::nullopt);
+  return inventory;
+}
+
+TEST(MigMinors, NameTheNodeOfEveryInstanceOfTheDriversTable) {
+  Inventory inventory = cut(32, 15, 8);
+  set_mig_nodes(whole_table(), "table", inventory);
+  for (const Gpu& gpu : inventory.gpus) {
+    for (const MigDevice& mig : gpu.mig_devices) {
+      const std::uint32_t gi = 3 + 135 * gpu.minor + 9 * mig.gpu_instance;
+      ASSERT_EQ(mig.gi_cap, gi);
+      ASSERT_EQ(mig.ci_cap, gi + 1 + mig.compute_instance);
+    }
+  }
+  EXPECT_EQ(inventory.gpus[31].mig_devices[14 * 8 + 7].ci_cap, 4322u);
+  EXPECT_THAT(inventory.doubts, IsEmpty());
+  for (Inventory beyond : {cut(33, 1, 1), cut(1, 16, 1), cut(1, 1, 9)}) {
+    set_mig_nodes(whole_table(), "table", beyond);
+    EXPECT_EQ(beyond.gpus.back().mig_devices.back().ci_cap, std::nullopt);
+    EXPECT_THAT(beyond.doubts, ElementsAre(HasSubstr("table does not list the device nodes that open it")));
+  }
 }
 
 TEST(MigMinors, LinesThatDoNotFitAreQuotedAndTheOthersHold) {
-  const MigMinors table = parse_mig_minors(
+  Inventory inventory = cut(1, 3, 1);
+  set_mig_nodes(
       "gpu0/gi1/access 12\n"
       "gpu0/gi1/access twelve\n"
       "gpu0/gi1/ci0/access\n"
@@ -45,20 +68,16 @@ TEST(MigMinors, LinesThatDoNotFitAreQuotedAndTheOthersHold) {
       "gpu0/gi1/ci0/access 13\r\n"
       "gpu0/gi1/ci0/other 13\n"
       "gpu0/gi2/access 1048576\n"
-      "config 1 2\n");
-  EXPECT_EQ(table.of(0, 1), 12u);
-  EXPECT_EQ(table.of(0, 1, 0), 13u);
-  EXPECT_EQ(table.of(0, 2), std::nullopt) << "no device node has such a number";
-  EXPECT_EQ(table.bad_lines, 6u);
-  EXPECT_THAT(table.not_understood, testing::ElementsAre(HasSubstr("line 2 is \"gpu0/gi1/access twelve\""),
-                                                         HasSubstr("line 3 is"), HasSubstr("line 5 is")));
-}
-
-TEST(MigMinors, NoTextIsAnEmptyTable) {
-  const MigMinors table = parse_mig_minors("");
-  EXPECT_THAT(table.nodes, testing::IsEmpty());
-  EXPECT_EQ(table.of(0, 0), std::nullopt);
-  EXPECT_EQ(table.bad_lines, 0u);
+      "config 1 2\n",
+      "table", inventory);
+  const auto& devices = inventory.gpus[0].mig_devices;
+  EXPECT_EQ(devices[1].gi_cap, 12u);
+  EXPECT_EQ(devices[1].ci_cap, 13u);
+  EXPECT_EQ(devices[2].gi_cap, std::nullopt) << "no device node has such a number";
+  EXPECT_THAT(inventory.doubts,
+              ElementsAre(HasSubstr("table: line 2 is \"gpu0/gi1/access twelve\""), HasSubstr("line 3 is"),
+                          HasSubstr("line 5 is"), "table: 6 lines are not understood", HasSubstr("does not list"),
+                          HasSubstr("does not list")));
 }
 
 }  // namespace
