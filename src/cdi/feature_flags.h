@@ -7,7 +7,7 @@
 
 #include "base/enum_names.h"
 #include "base/problem.h"
-#include "config/keys.h"
+#include "config/model.h"
 
 namespace tranche::cdi {
 

@@ -383,17 +383,17 @@ bool is_in_effect(const Key& key, const Config& config) {
   return key.json != nullptr && (!key.path.starts_with("sharing.") || config.sharing.strategy == SharingStrategy::kMps);
 }
 
-void read_settings(const Fields& fields, Target& target) {
+void read_settings(const Fields& fields, Config& config) {
   const std::string path = fields.path();
   for (const Key& key : keys()) {
     if (key.section() != path) continue;
-    if (key.read != nullptr) key.read(fields[key.name()], key, target);
-    if (key.type == KeyType::kSection && !key.path.empty()) read_section(fields[key.name()], target);
+    if (key.read != nullptr) key.read(fields[key.name()], key, config);
+    if (key.type == KeyType::kSection && !key.path.empty()) read_section(fields[key.name()], config);
   }
 }
 
-void read_section(const Value& section, Target& target) {
-  if (is_mapping(section)) read_settings(Fields(section), target);
+void read_section(const Value& section, Config& config) {
+  if (is_mapping(section)) read_settings(Fields(section), config);
 }
 
 }  // namespace tranche::config

@@ -105,7 +105,7 @@ void parse_sharing(const Value& section, const Value& individual, Sharing& shari
 bool is_in_effect(const Key& key, const Config& config);
 
 // Reads every setting below a mapping that has one value, by its row in config/keys.h, and those of the sections in it.
-void read_settings(const Fields& fields, Target& target);
-void read_section(const Value& section, Target& target);
+void read_settings(const Fields& fields, Config& config);
+void read_section(const Value& section, Config& config);
 
 }  // namespace tranche::config

@@ -50,26 +50,26 @@ Key with_usual(std::string usual, Key row) {
 
 using Rows = std::vector<Key>;
 
-// Completes a row by the member that `Field` selects in a Target.
+// Completes a row by the member that `Field` selects in a Config.
 template <auto Field>
 Key of(Key row) {
-  using Member = std::remove_cvref_t<decltype(Field(std::declval<Target&>()))>;
+  using Member = std::remove_cvref_t<decltype(Field(std::declval<Config&>()))>;
   if (row.type == kText) row.type = type_of<Member>();
   if constexpr (Enumeration<Member>) row.words = enum_names<Member>();
   if constexpr (std::is_same_v<Member, std::vector<ListStrategy>>) row.words = enum_names<ListStrategy>();
-  if (const auto usual = json_value(Field(Target{})); row.usual.empty() && !usual.is_null() && row.type != kTexts)
+  if (const auto usual = json_value(Field(Config{})); row.usual.empty() && !usual.is_null() && row.type != kTexts)
     row.usual = row.type == kWordList ? "[" + shown(usual) + "]" : shown(usual);
   if (row.sample.empty())
     row.sample = row.type == kSomeGpus ? "all" : row.type == kChannels ? "[0]" : row.type == kCount ? "1" : row.usual;
   if (row.sample.empty()) row.sample = "/";
-  row.read = [](const Value& value, const Key& key, Target& target) { read_into(value, key, Field(target)); };
-  row.json = [](const Target& target) { return json_value(Field(target)); };
-  if constexpr (requires(Target& target) { assign_to(Field(target), Texts{}); })
-    row.assign = [](Target& target, const Texts& values) { return assign_to(Field(target), values); };
+  row.read = [](const Value& value, const Key& key, Config& config) { read_into(value, key, Field(config)); };
+  row.json = [](const Config& config) { return json_value(Field(config)); };
+  if constexpr (requires(Config& config) { assign_to(Field(config), Texts{}); })
+    row.assign = [](Config& config, const Texts& values) { return assign_to(Field(config), values); };
   return row;
 }
 
-#define FIELD(expression) [](auto&& t) -> auto& { return t.expression; }
+#define FIELD(expression) [](auto&& config) -> auto& { return config.expression; }
 
 using Names = std::vector<std::string_view>;
 constexpr auto kPlugin = Program::kDevicePlugin;
@@ -98,34 +98,34 @@ void add_flags(Rows& rows) {
   rows.insert(
       rows.end(),
       {section("flags", "Settings that flags and variables can also set", KeyCase::kAny),
-       flag<FIELD(config.flags.mig_strategy)>("flags.migStrategy", "how MIG devices are advertised", {"mig-strategy"},
-                                              {"MIG_STRATEGY", "GFD_MIG_STRATEGY"},
-                                              {kPlugin, kDiscovery, Program::kMpsControlDaemon}),
-       flag<FIELD(config.flags.fail_on_init_error)>(
+       flag<FIELD(flags.mig_strategy)>("flags.migStrategy", "how MIG devices are advertised", {"mig-strategy"},
+                                       {"MIG_STRATEGY", "GFD_MIG_STRATEGY"},
+                                       {kPlugin, kDiscovery, Program::kMpsControlDaemon}),
+       flag<FIELD(flags.fail_on_init_error)>(
            "flags.failOnInitError",
            "whether a missing driver is an error: labelling programs exit, tranche node waits but is not ready",
            {"fail-on-init-error"}, {"FAIL_ON_INIT_ERROR", "GFD_FAIL_ON_INIT_ERROR"}, {kPlugin, kDiscovery}),
        with_usual("/run/nvidia/mps",
-                  flag<FIELD(config.flags.mps_root)>(
+                  flag<FIELD(flags.mps_root)>(
                       "flags.mpsRoot", "host directory for MPS state; the default applies if MPS shares a resource",
                       {"mps-root"}, {"MPS_ROOT"}, {kPlugin}, kPath, "paths.md")),
-       flag<FIELD(config.flags.nvidia_driver_root)>(
-           "flags.nvidiaDriverRoot", "root of the driver installation on the host",
-           {"driver-root", "nvidia-driver-root"}, {"NVIDIA_DRIVER_ROOT"}, {kPlugin}, kPath),
-       flag<FIELD(config.flags.nvidia_dev_root)>(
-           "flags.nvidiaDevRoot", "root of the device nodes on the host; default: the driver root",
-           {"dev-root", "nvidia-dev-root"}, {"NVIDIA_DEV_ROOT"}, {kPlugin}, kPath),
-       flag<FIELD(config.flags.gdrcopy_enabled)>("flags.gdrcopyEnabled", "give GDRCopy devices to containers",
-                                                 {"gdrcopy-enabled"}, {"GDRCOPY_ENABLED"}),
-       flag<FIELD(config.flags.gds_enabled)>("flags.gdsEnabled", "give GPUDirect Storage devices to containers",
-                                             {"gds-enabled"}, {"GDS_ENABLED"}),
-       flag<FIELD(config.flags.mofed_enabled)>("flags.mofedEnabled", "give InfiniBand devices to containers",
-                                               {"mofed-enabled"}, {"MOFED_ENABLED"}),
-       flag<FIELD(config.flags.use_node_feature_api)>(
+       flag<FIELD(flags.nvidia_driver_root)>("flags.nvidiaDriverRoot", "root of the driver installation on the host",
+                                             {"driver-root", "nvidia-driver-root"}, {"NVIDIA_DRIVER_ROOT"}, {kPlugin},
+                                             kPath),
+       flag<FIELD(flags.nvidia_dev_root)>("flags.nvidiaDevRoot",
+                                          "root of the device nodes on the host; default: the driver root",
+                                          {"dev-root", "nvidia-dev-root"}, {"NVIDIA_DEV_ROOT"}, {kPlugin}, kPath),
+       flag<FIELD(flags.gdrcopy_enabled)>("flags.gdrcopyEnabled", "give GDRCopy devices to containers",
+                                          {"gdrcopy-enabled"}, {"GDRCOPY_ENABLED"}),
+       flag<FIELD(flags.gds_enabled)>("flags.gdsEnabled", "give GPUDirect Storage devices to containers",
+                                      {"gds-enabled"}, {"GDS_ENABLED"}),
+       flag<FIELD(flags.mofed_enabled)>("flags.mofedEnabled", "give InfiniBand devices to containers",
+                                        {"mofed-enabled"}, {"MOFED_ENABLED"}),
+       flag<FIELD(flags.use_node_feature_api)>(
            "flags.useNodeFeatureAPI", "gpu-feature-discovery writes a NodeFeature object instead of a file",
            {"use-node-feature-api"}, {"GFD_USE_NODE_FEATURE_API", "USE_NODE_FEATURE_API"}, {kDiscovery}, kText,
            "labels.md"),
-       flag<FIELD(config.flags.device_discovery_strategy)>(
+       flag<FIELD(flags.device_discovery_strategy)>(
            "flags.deviceDiscoveryStrategy", "how devices are found; vfio only labels the node",
            {"device-discovery-strategy"}, {"DEVICE_DISCOVERY_STRATEGY"}, {kPlugin, kDiscovery}),
        key("flags.namedResources", kText, kUnused, "", "[]", "key of a fork; use names in an entry instead"),
@@ -137,45 +137,43 @@ void add_program_flags(Rows& rows) {
   rows.insert(
       rows.end(),
       {section("flags.plugin", "Settings of the device plugin", KeyCase::kAny),
-       flag<FIELD(config.flags.plugin.pass_device_specs)>("flags.plugin.passDeviceSpecs",
-                                                          "also return device nodes to kubelet", {"pass-device-specs"},
-                                                          {"PASS_DEVICE_SPECS"}),
-       flag<FIELD(config.flags.plugin.device_list_strategy)>(
+       flag<FIELD(flags.plugin.pass_device_specs)>("flags.plugin.passDeviceSpecs",
+                                                   "also return device nodes to kubelet", {"pass-device-specs"},
+                                                   {"PASS_DEVICE_SPECS"}),
+       flag<FIELD(flags.plugin.device_list_strategy)>(
            "flags.plugin.deviceListStrategy", "how containers get devices; a single string is not split at commas",
            {"device-list-strategy"}, {"DEVICE_LIST_STRATEGY"}, {kPlugin}, kWordList, "cdi.md"),
-       flag<FIELD(config.flags.plugin.device_id_strategy)>("flags.plugin.deviceIDStrategy",
-                                                           "how devices are identified to containers",
-                                                           {"device-id-strategy"}, {"DEVICE_ID_STRATEGY"}),
-       flag<FIELD(config.flags.plugin.cdi_annotation_prefix)>("flags.plugin.cdiAnnotationPrefix",
-                                                              "prefix of CDI annotations", {"cdi-annotation-prefix"},
-                                                              {"CDI_ANNOTATION_PREFIX"}, {kPlugin}, kText, "cdi.md"),
-       flag<FIELD(config.flags.plugin.nvidia_ctk_path)>(
-           "flags.plugin.nvidiaCTKPath", "hook program written into CDI specs",
-           {"nvidia-cdi-hook-path", "nvidia-ctk-path"}, {"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}, {kPlugin}, kPath,
-           "cdi.md"),
-       flag<FIELD(config.flags.plugin.container_driver_root)>(
+       flag<FIELD(flags.plugin.device_id_strategy)>("flags.plugin.deviceIDStrategy",
+                                                    "how devices are identified to containers", {"device-id-strategy"},
+                                                    {"DEVICE_ID_STRATEGY"}),
+       flag<FIELD(flags.plugin.cdi_annotation_prefix)>("flags.plugin.cdiAnnotationPrefix", "prefix of CDI annotations",
+                                                       {"cdi-annotation-prefix"}, {"CDI_ANNOTATION_PREFIX"}, {kPlugin},
+                                                       kText, "cdi.md"),
+       flag<FIELD(flags.plugin.nvidia_ctk_path)>("flags.plugin.nvidiaCTKPath", "hook program written into CDI specs",
+                                                 {"nvidia-cdi-hook-path", "nvidia-ctk-path"},
+                                                 {"NVIDIA_CDI_HOOK_PATH", "NVIDIA_CTK_PATH"}, {kPlugin}, kPath,
+                                                 "cdi.md"),
+       flag<FIELD(flags.plugin.container_driver_root)>(
            "flags.plugin.containerDriverRoot", "mount path of the driver root in Tranche's container",
            {"driver-root-ctr-path", "container-driver-root"}, {"DRIVER_ROOT_CTR_PATH", "CONTAINER_DRIVER_ROOT"},
            {kPlugin, kDiscovery}, kPath),
-       flag<FIELD(config.flags.plugin.shared_devices_allocation_policy)>(
+       flag<FIELD(flags.plugin.shared_devices_allocation_policy)>(
            "flags.plugin.sharedDevicesAllocationPolicy",
            "prefer the least used shared device (distributed) or the most used (packed)",
            {"shared-devices-allocation-policy"}, {"SHARED_DEVICES_ALLOCATION_POLICY"}),
        section("flags.gfd", "Settings of GPU feature discovery", KeyCase::kAny),
-       flag<FIELD(config.flags.gfd.oneshot)>("flags.gfd.oneshot", "label once and exit", {"oneshot"}, {"GFD_ONESHOT"},
-                                             {kDiscovery}),
-       flag<FIELD(config.flags.gfd.no_timestamp)>("flags.gfd.noTimestamp", "omit the timestamp label", {"no-timestamp"},
-                                                  {"GFD_NO_TIMESTAMP"}, {kDiscovery}),
-       flag<FIELD(config.flags.gfd.sleep_interval)>(
+       flag<FIELD(flags.gfd.oneshot)>("flags.gfd.oneshot", "label once and exit", {"oneshot"}, {"GFD_ONESHOT"},
+                                      {kDiscovery}),
+       flag<FIELD(flags.gfd.no_timestamp)>("flags.gfd.noTimestamp", "omit the timestamp label", {"no-timestamp"},
+                                           {"GFD_NO_TIMESTAMP"}, {kDiscovery}),
+       flag<FIELD(flags.gfd.sleep_interval)>(
            "flags.gfd.sleepInterval",
            "labelling interval, or infinite; in a file, a number without a unit is nanoseconds", {"sleep-interval"},
            {"GFD_SLEEP_INTERVAL"}, {kDiscovery}),
-       flag<FIELD(config.flags.gfd.output_file)>("flags.gfd.outputFile", "file for the labels; empty: standard output",
-                                                 {"output-file", "output", "o"}, {"GFD_OUTPUT_FILE"}, {kDiscovery},
-                                                 kPath),
-       flag<FIELD(config.flags.gfd.machine_type_file)>("flags.gfd.machineTypeFile", "file with the machine model",
-                                                       {"machine-type-file"}, {"GFD_MACHINE_TYPE_FILE"}, {kDiscovery},
-                                                       kPath),
+       flag<FIELD(flags.gfd.output_file)>("flags.gfd.outputFile", "file for the labels; empty: standard output",
+                                          {"output-file", "output", "o"}, {"GFD_OUTPUT_FILE"}, {kDiscovery}, kPath),
+       flag<FIELD(flags.gfd.machine_type_file)>("flags.gfd.machineTypeFile", "file with the machine model",
+                                                {"machine-type-file"}, {"GFD_MACHINE_TYPE_FILE"}, {kDiscovery}, kPath),
        section("resources", "Checked and not used, as in NVIDIA's programs", KeyCase::kAny, kUnused)});
   for (const std::string list : {"resources.gpus", "resources.mig"}) {
     rows.push_back(entries(list, R"([{pattern: "*", name: gpu}])", "rules for naming resources", kUnused));
@@ -250,56 +248,55 @@ void add_mps(Rows& rows) {
   add_limit_keys(rows, "sharing.mps", "equal", "SM limit per slot; an entry's value takes precedence",
                  "memory limit per slot; an entry's value takes precedence");
   for (Key& row : rows | std::views::drop(first)) {
-    if (row.type == kThreads) row = of<FIELD(config.sharing.threads)>(std::move(row));
-    if (row.type == kMemory) row = of<FIELD(config.sharing.memory)>(std::move(row));
+    if (row.type == kThreads) row = of<FIELD(sharing.threads)>(std::move(row));
+    if (row.type == kMemory) row = of<FIELD(sharing.memory)>(std::move(row));
   }
   rows.insert(
       rows.end(),
-      {of_words(own<FIELD(config.sharing.reserve)>(
-                    "sharing.mps.reserve", "memory of each GPU to keep free before the rest is divided", kShares),
+      {of_words(own<FIELD(sharing.reserve)>("sharing.mps.reserve",
+                                            "memory of each GPU to keep free before the rest is divided", kShares),
                 {"none", "auto"}),
        of_words(key("sharing.mps.split", kWord, kOurs, "reject", "span",
                     "containers with slots on several GPUs; span for names with %d", kShares),
                 enum_names<SplitPolicy>()),
-       own<FIELD(config.sharing.compute_mode)>(
+       own<FIELD(sharing.compute_mode)>(
            "sharing.mps.computeMode",
            "compute mode of a GPU that MPS shares; with leave, processes that bypass MPS have no limit"),
-       of<FIELD(config.sharing.proof_every)>(
-           {.path = "sharing.mps.proofEvery",
-            .type = kProof,
-            .origin = kOurs,
-            .meaning = "interval of test CUDA starts through each pool's daemon; 0: none",
-            .see = kContract}),
-       own<FIELD(config.sharing.sm_rounding)>("sharing.mps.smRounding",
-                                              "rounding of SM counts that are known to give wrong results", kShares),
-       own<FIELD(config.sharing.endpoint)>(
+       of<FIELD(sharing.proof_every)>({.path = "sharing.mps.proofEvery",
+                                       .type = kProof,
+                                       .origin = kOurs,
+                                       .meaning = "interval of test CUDA starts through each pool's daemon; 0: none",
+                                       .see = kContract}),
+       own<FIELD(sharing.sm_rounding)>("sharing.mps.smRounding",
+                                       "rounding of SM counts that are known to give wrong results", kShares),
+       own<FIELD(sharing.endpoint)>(
            "sharing.mps.endpoint",
            "a container's MPS endpoint: Tranche's socket, which refuses control commands (relay), or a hard "
            "link to the daemon's, by which root in a container can control the daemon (link)",
            kContract),
-       counted(own<FIELD(config.sharing.max_clients)>("sharing.mps.maxClients",
-                                                      "client capacity of an MPS server; default: the driver's limit"),
+       counted(own<FIELD(sharing.max_clients)>("sharing.mps.maxClients",
+                                               "client capacity of an MPS server; default: the driver's limit"),
                1, kMostClients),
-       counted(own<FIELD(config.sharing.processes_per_slot)>(
-                   "sharing.mps.processesPerSlot", "CUDA processes per slot; times replicas at most maxClients"),
+       counted(own<FIELD(sharing.processes_per_slot)>("sharing.mps.processesPerSlot",
+                                                      "CUDA processes per slot; times replicas at most maxClients"),
                1, kMostClients),
-       own<FIELD(config.sharing.mig_devices)>("sharing.mps.migDevices", "also share MIG devices by MPS", kShares),
-       counted(own<FIELD(config.sharing.stop_patience)>(
+       own<FIELD(sharing.mig_devices)>("sharing.mps.migDevices", "also share MIG devices by MPS", kShares),
+       counted(own<FIELD(sharing.stop_patience)>(
                    "sharing.mps.stopPatience",
                    "time for a stopped client's queued GPU work before it is killed, 100ms to 60s",
                    "../guide/stop-and-change.md"),
                kLeastPatience, kMostPatience),
-       own<FIELD(config.sharing.framework_environment)>(
+       own<FIELD(sharing.framework_environment)>(
            "sharing.mps.frameworkEnvironment",
            "set variables in containers that keep JAX and TensorFlow within the limits", "../guide/frameworks.md"),
        key("sharing.mps.enableMemoryLimit", kSwitch, kFork, "true", "true", "false means memory: open"),
        section("sharing.mps.guard", "Settings of the memory guard", KeyCase::kExact, kOurs),
-       counted(own<FIELD(config.sharing.guard.interval)>("sharing.mps.guard.interval", "sampling interval, 50ms to 10s",
-                                                         kGuard),
-               kLeastInterval, kMostInterval),
-       own<FIELD(config.sharing.guard.memory)>(
-           "sharing.mps.guard.memory", "action when a grant's processes together exceed its memory limit", kGuard),
-       own<FIELD(config.sharing.guard.foreign_processes)>(
+       counted(
+           own<FIELD(sharing.guard.interval)>("sharing.mps.guard.interval", "sampling interval, 50ms to 10s", kGuard),
+           kLeastInterval, kMostInterval),
+       own<FIELD(sharing.guard.memory)>("sharing.mps.guard.memory",
+                                        "action when a grant's processes together exceed its memory limit", kGuard),
+       own<FIELD(sharing.guard.foreign_processes)>(
            "sharing.mps.guard.foreignProcesses",
            "action on container processes on a shared GPU that are not MPS clients", kGuard)});
 }
@@ -340,44 +337,43 @@ Rows make_rows() {
   add_section(rows, "sharing.mps", "Sharing by MPS; takes precedence over timeSlicing unless perDevice is set", true);
   add_mps_entries(rows);
   add_mps(rows);
-  rows.insert(rows.end(),
-              {section("devices", "GPUs that the node uses", KeyCase::kExact, kOurs),
-               of<FIELD(config.devices.include)>({.path = "devices.include",
-                                                  .origin = kOurs,
-                                                  .sample = R"([0, "NVIDIA H200*"])",
-                                                  .meaning = "use only these GPUs"}),
-               of<FIELD(config.devices.exclude)>({.path = "devices.exclude",
-                                                  .origin = kOurs,
-                                                  .sample = "[1]",
-                                                  .meaning = "do not use these GPUs, even if included"}),
-               section("dra", "Dynamic Resource Allocation (experimental)", KeyCase::kExact, kOurs),
-               of_words(own<FIELD(config.dra)>(
-                            "dra.devices",
-                            "GPUs offered through Dynamic Resource Allocation; the device plugin offers the others",
-                            "../guide/dra.md"),
-                        enum_names<DraDevices>()),
-               of<FIELD(config.dra.driver_name)>(
-                   {.path = "dra.driverName",
-                    .type = kDriver,
-                    .origin = kOurs,
-                    .meaning = "name of the DRA driver in device classes, selectors and opaque configurations",
-                    .see = "../guide/dra.md",
-                    .most = 63}),
-               own<FIELD(config.dra.split)>(
-                   "dra.split",
-                   "requests of a claim with devices of several GPUs: its claim is not prepared (reject), or "
-                   "all GPUs of the node are one MPS pool (span)",
-                   "../guide/dra.md"),
-               own<FIELD(config.dra.partitions)>(
-                   "dra.partitions",
-                   "GPUs in MIG mode: claims get their present MIG devices (static), or instances that are "
-                   "made when a claim is prepared (onDemand)",
-                   "../guide/dra.md#partitions-on-demand"),
-               section("imex", "IMEX channels", KeyCase::kAny),
-               flag<FIELD(config.imex.channel_ids)>("imex.channelIDs", "IMEX channels to give to containers",
-                                                    {"imex-channel-ids"}, {"IMEX_CHANNEL_IDS"}),
-               flag<FIELD(config.imex.required)>("imex.required", "whether a missing channel is an error",
-                                                 {"imex-required"}, {"IMEX_REQUIRED"})});
+  rows.insert(
+      rows.end(),
+      {section("devices", "GPUs that the node uses", KeyCase::kExact, kOurs),
+       of<FIELD(devices.include)>({.path = "devices.include",
+                                   .origin = kOurs,
+                                   .sample = R"([0, "NVIDIA H200*"])",
+                                   .meaning = "use only these GPUs"}),
+       of<FIELD(devices.exclude)>({.path = "devices.exclude",
+                                   .origin = kOurs,
+                                   .sample = "[1]",
+                                   .meaning = "do not use these GPUs, even if included"}),
+       section("dra", "Dynamic Resource Allocation (experimental)", KeyCase::kExact, kOurs),
+       of_words(own<FIELD(dra)>("dra.devices",
+                                "GPUs offered through Dynamic Resource Allocation; the device plugin offers the others",
+                                "../guide/dra.md"),
+                enum_names<DraDevices>()),
+       of<FIELD(dra.driver_name)>(
+           {.path = "dra.driverName",
+            .type = kDriver,
+            .origin = kOurs,
+            .meaning = "name of the DRA driver in device classes, selectors and opaque configurations",
+            .see = "../guide/dra.md",
+            .most = 63}),
+       own<FIELD(dra.split)>("dra.split",
+                             "requests of a claim with devices of several GPUs: its claim is not prepared (reject), or "
+                             "all GPUs of the node are one MPS pool (span)",
+                             "../guide/dra.md"),
+       own<FIELD(dra.partitions)>(
+           "dra.partitions",
+           "GPUs in MIG mode: claims get their present MIG devices (static), or instances that are "
+           "made when a claim is prepared (onDemand)",
+           "../guide/dra.md#partitions-on-demand"),
+       section("imex", "IMEX channels", KeyCase::kAny),
+       flag<FIELD(imex.channel_ids)>("imex.channelIDs", "IMEX channels to give to containers", {"imex-channel-ids"},
+                                     {"IMEX_CHANNEL_IDS"}),
+       flag<FIELD(imex.required)>("imex.required", "whether a missing channel is an error", {"imex-required"},
+                                  {"IMEX_REQUIRED"})});
   add_individual(rows);
   return rows;
 }

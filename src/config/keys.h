@@ -62,19 +62,6 @@ enum class Program { kDevicePlugin, kFeatureDiscovery, kMpsControlDaemon };
 
 class Value;
 
-// Settings of the device plugin without a key in the file.
-struct PluginRun {
-  std::string kubelet_socket = "/var/lib/kubelet/device-plugins/kubelet.sock";  // "" = do not register
-  std::vector<std::string> cdi_feature_flags;
-  std::vector<std::string> cdi_disable_hooks;
-  friend bool operator==(const PluginRun&, const PluginRun&) = default;
-};
-
-struct Target {
-  Config config;
-  PluginRun run;
-};
-
 struct Key {
   std::string path;  // "sharing.mps.resources[].name"; "" is the file itself
   KeyType type = KeyType::kText;
@@ -88,12 +75,12 @@ struct Key {
   std::uint32_t most = 0;
   KeyCase below = KeyCase::kExact;  // kSection and kSections: of the keys below
 
-  // Of a setting with one value, which is a member of Target (config/field.h); null for the others.
-  void (*read)(const Value&, const Key&, Target&) = nullptr;
-  nlohmann::ordered_json (*json)(const Target&) = nullptr;
+  // Of a setting with one value, which is a member of Config (config/field.h); null for the others.
+  void (*read)(const Value&, const Key&, Config&) = nullptr;
+  nlohmann::ordered_json (*json)(const Config&) = nullptr;
   // Assigns the values of a flag or variable: one for text and switches ("true", "false"), any number for lists.
   // Returns the error, or "".
-  std::string (*assign)(Target&, const std::vector<std::string>&) = nullptr;
+  std::string (*assign)(Config&, const std::vector<std::string>&) = nullptr;
   std::vector<Program> programs{};
   std::vector<std::string_view> flags{};      // without dashes; the first is the usual one
   std::vector<std::string_view> variables{};  // the first that exists applies; GFD_… of feature discovery only

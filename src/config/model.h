@@ -234,6 +234,14 @@ struct Imex {
   friend bool operator==(const Imex&, const Imex&) = default;
 };
 
+// Settings of the device plugin without a key in the file.
+struct PluginRun {
+  std::string kubelet_socket = "/var/lib/kubelet/device-plugins/kubelet.sock";  // "" = do not register
+  std::vector<std::string> cdi_feature_flags;
+  std::vector<std::string> cdi_disable_hooks;
+  friend bool operator==(const PluginRun&, const PluginRun&) = default;
+};
+
 struct Config {
   std::string version = "v1";
   Flags flags;
@@ -241,6 +249,7 @@ struct Config {
   DeviceFilter devices;
   Dra dra;
   Imex imex;
+  PluginRun run;
   friend bool operator==(const Config&, const Config&) = default;
 };
 

@@ -71,10 +71,9 @@ Json render(const Sharing& sharing) {
 }
 
 Json render(const Config& config) {
-  const Target target{config, {}};
   Json json{{"version", config.version}, {"flags", Json::object()}, {"sharing", render(config.sharing)}};
   for (const Key& key : keys()) {
-    Json value = is_in_effect(key, config) ? key.json(target) : Json();
+    Json value = is_in_effect(key, config) ? key.json(config) : Json();
     if (value.is_null()) continue;
     Json* at = &json;
     for (const std::string_view piece : split(key.path, '.')) at = &(*at)[std::string(piece)];

@@ -69,7 +69,7 @@ class Resolution {
  public:
   Resolution(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment)
       : file_(file), program_(program), flags_(flags), environment_(environment) {
-    target_.config = file.config;
+    config_ = file.config;
   }
 
   Resolved run() {
@@ -78,7 +78,7 @@ class Resolution {
     judge_together();
     fill_in();
     explain();
-    Resolved out{std::move(target_.config), std::move(target_.run), std::move(problems_), std::move(explained_)};
+    Resolved out{std::move(config_), std::move(problems_), std::move(explained_)};
     for (auto& [rank, problem] : judgements_) out.problems.push_back(std::move(problem));
     return out;
   }
@@ -87,7 +87,7 @@ class Resolution {
   void settle(const Key& setting) {
     auto given = given_by(setting, flags_, environment_);
     if (!given || !make_values(setting, *given)) return;
-    if (auto wrong = setting.assign(target_, given->values); !wrong.empty())
+    if (auto wrong = setting.assign(config_, given->values); !wrong.empty())
       add(setting.path, given->where, std::move(wrong));
     taken_.insert_or_assign(std::string(setting.path), *std::move(given));
   }
@@ -147,8 +147,8 @@ class Resolution {
           std::ranges::any_of(taken_, [&](const auto& taken) { return problem.path.starts_with(taken.first); });
       if (!voided) problems_.push_back(problem);
     }
-    const Flags& flags = target_.config.flags;
-    const Sharing& sharing = target_.config.sharing;
+    const Flags& flags = config_.flags;
+    const Sharing& sharing = config_.sharing;
     if (sharing.strategy == SharingStrategy::kMps && flags.mig_strategy == MigStrategy::kMixed &&
         !sharing.mig_devices && !sharing.per_device)
       judge("sharing.mps", "flags.migStrategy", place_of("flags.migStrategy"),
@@ -162,10 +162,10 @@ class Resolution {
   }
 
   void fill_in() {
-    Flags& flags = target_.config.flags;
+    Flags& flags = config_.flags;
     filled_dev_root_ = flags.nvidia_dev_root.empty();
     if (filled_dev_root_) flags.nvidia_dev_root = flags.nvidia_driver_root;
-    filled_mps_root_ = flags.mps_root.empty() && target_.config.sharing.strategy == SharingStrategy::kMps;
+    filled_mps_root_ = flags.mps_root.empty() && config_.sharing.strategy == SharingStrategy::kMps;
     if (filled_mps_root_) flags.mps_root = kDefaultMpsRoot;
   }
 
@@ -189,12 +189,12 @@ class Resolution {
   }
 
   void explain() {
-    const Config& config = target_.config;
+    const Config& config = config_;
     for (const auto& table : {keys(), keyless_settings()})
       for (const Key& key : table) {
         if (!is_in_effect(key, config)) continue;
         if (!key.path.contains('.') && program_ != Program::kDevicePlugin) continue;
-        const auto value = key.json(target_);
+        const auto value = key.json(config);
         if (key.type != KeyType::kGpus || !value.is_null()) add_row(key.path, shown(value));
       }
     explain_sharing(config.sharing);
@@ -207,8 +207,8 @@ class Resolution {
     add_row(section + "renameByDefault", sharing.rename_by_default ? "true" : "false");
     add_row(section + "failRequestsGreaterThanOne", sharing.fail_requests_greater_than_one ? "true" : "false");
     for (const SharedResource& resource : sharing.resources) {
-      add_row(strategy_of(target_.config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
-                                                                             : "sharing.timeSlicing.resources",
+      add_row(strategy_of(config_, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
+                                                                      : "sharing.timeSlicing.resources",
               text_of(sharing, resource));
       explained_.back().source = Source::kFile;
       explained_.back().where = to_string(resource.place);
@@ -219,7 +219,7 @@ class Resolution {
   Program program_;
   const GivenFlags& flags_;
   const Environment& environment_;
-  Target target_;
+  Config config_;
   std::map<std::string, Given, std::less<>> taken_;  // by path
   bool filled_dev_root_ = false;
   bool filled_mps_root_ = false;

@@ -34,8 +34,7 @@ struct Explained {
 };
 
 struct Resolved {
-  Config config;  // valid only if !has_error(problems)
-  PluginRun run;
+  Config config;                     // valid only if !has_error(problems)
   std::vector<Problem> problems;     // the file's first, then in NVIDIA's order of validation
   std::vector<Explained> explained;  // in the order of the settings' table, then settings that only files can have
   friend bool operator==(const Resolved&, const Resolved&) = default;

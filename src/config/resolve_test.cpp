@@ -100,15 +100,15 @@ TEST(ResolveTest, ListsAreSplitAtCommasAndTrimmed) {
   EXPECT_THAT(said({"", {{"imex-channel-ids", {""}}}, {}}), ElementsAre(HasSubstr("must be whole numbers")))
       << "a flag that is given and empty is no variable";
   EXPECT_THAT(said({"", {}, {{"IMEX_CHANNEL_IDS", "1"}}}), ElementsAre(HasSubstr("the one channel 0")));
-  EXPECT_THAT(resolved({"", {}, {{"CDI_DISABLE_HOOKS", "all,chmod"}}}).run.cdi_disable_hooks,
+  EXPECT_THAT(resolved({"", {}, {{"CDI_DISABLE_HOOKS", "all,chmod"}}}).config.run.cdi_disable_hooks,
               ElementsAre("all", "chmod"));
 }
 
 TEST(ResolveTest, AnEmptyListOfCdiWordsIsNoWord) {
   const Input empty{.file = "", .flags = {}, .environment = {{"CDI_FEATURE_FLAGS", ""}, {"CDI_DISABLE_HOOKS", ""}}};
   EXPECT_THAT(said(empty), IsEmpty());
-  EXPECT_THAT(resolved(empty).run.cdi_disable_hooks, IsEmpty());
-  EXPECT_THAT(resolved(empty).run.cdi_feature_flags, IsEmpty());
+  EXPECT_THAT(resolved(empty).config.run.cdi_disable_hooks, IsEmpty());
+  EXPECT_THAT(resolved(empty).config.run.cdi_feature_flags, IsEmpty());
 }
 
 TEST(ResolveTest, AWordThatIsOverriddenIsNoProblem) {
@@ -162,7 +162,7 @@ TEST(ResolveTest, RootsHaveDefaults) {
 }
 
 TEST(ResolveTest, EveryProgramHasItsOwnFlags) {
-  EXPECT_EQ(resolved({"", {}, {{"KUBELET_SOCKET", ""}}}).run.kubelet_socket, "");
+  EXPECT_EQ(resolved({"", {}, {{"KUBELET_SOCKET", ""}}}).config.run.kubelet_socket, "");
   const Input gfd{.file = "",
                   .flags = {{"o", {"/f"}}},
                   .environment = {{"GFD_MIG_STRATEGY", "single"}, {"MIG_STRATEGY", "mixed"}},

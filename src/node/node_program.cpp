@@ -88,7 +88,8 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
                                                    inputs_.pools);
                            },
                        .changed = [this] { step(); }}),
-      plugins_(loop, plugin_settings(options.plugin_dir, config.view().run, loop.now()), answers_, [this] { step(); }),
+      plugins_(loop, plugin_settings(options.plugin_dir, config.view().config.run, loop.now()), answers_,
+               [this] { step(); }),
       pages_(node_pages({&box_, &figures_, &gpu_figures_, [this] { looked_.raise(); }, options.dcgm_names})),
       http_(
           loop, options.listen, pages_.routes, [this] { on_pages(); }, observe::HttpPages::kOldestBeat,

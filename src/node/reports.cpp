@@ -20,7 +20,7 @@ std::string not_with_kubelet(const NodeView& node, const std::string& resource) 
   const auto plugin = std::ranges::find(in.plugins, resource, &kubelet::PluginState::resource);
   if (plugin == in.plugins.end()) return resource + " is not served yet";
   if (!plugin->serving) return resource + " is not served: " + plugin->problem;
-  if (plugin->registered || in.config.run.kubelet_socket.empty()) return {};
+  if (plugin->registered || in.config.config.run.kubelet_socket.empty()) return {};
   return resource + " is not registered with kubelet" + (plugin->problem.empty() ? "" : ": " + plugin->problem);
 }
 

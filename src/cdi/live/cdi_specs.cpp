@@ -31,7 +31,6 @@ bool matters(const std::string& name) {  // of an entry of /dev; "" = check ever
 
 struct CdiSpecs::Input {
   config::Config config;
-  config::PluginRun run;
   gpu::Inventory inventory;
   CdiOptions options;
 };
@@ -55,7 +54,7 @@ void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu:
     return say({}, "");
   }
   if (!inventory) return;
-  Input input{config.config, config.run, *inventory, options_};
+  Input input{config.config, *inventory, options_};
   if (input.options.driver_root_here.empty())
     input.options.driver_root_here = config.config.flags.plugin.container_driver_root;
   wanted_ = std::make_shared<const Input>(std::move(input));
@@ -67,9 +66,9 @@ void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu:
 
 // Pure except for the two calls into cdi/live; runs on the worker's thread.
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
-  const auto& [config, run, inventory, options] = input;
+  const auto& [config, inventory, options] = input;
   TRY(const auto files, find_driver_files(config, options.driver_root_here, options.system_root, inventory));
-  const Features features = read_features(run).features;  // the configuration reports their errors
+  const Features features = read_features(config.run).features;  // the configuration reports their errors
   auto made = make_specs(inventory, config, features, files);
 
   Outcome outcome;

@@ -23,7 +23,7 @@ ConfigView view_of(const std::string& text, const std::string& source, const Giv
                    const Environment& environment, UnknownKeys unknown_keys, Program program = kProgram) {
   ConfigView next{resolve(parse(text, source, unknown_keys), program, flags, environment), source};
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
-  for (auto& problem : cdi::read_features(next.run).problems) next.problems.push_back(std::move(problem));
+  for (auto& problem : cdi::read_features(next.config.run).problems) next.problems.push_back(std::move(problem));
   next.in_force = !has_error(next.problems);
   next.chosen_by = source.empty() ? kByDefaults : kByFile;
   next.hash = content_hash(text);

@@ -7,14 +7,14 @@
 namespace tranche::config {
 namespace {
 
-void parse_flags(const Value& section, Target& target) {
+void parse_flags(const Value& section, Config& config) {
   if (!is_mapping(section)) return;
   const Fields f(section);
   for (const auto& [key, remedy] :
        {std::pair{"namedResources", "write names: gpu-%d in an entry of sharing.mps.resources"},
         std::pair{"mpsMemoryLimiting", "remove it: memory is limited unless memory: open"}})
     if (f[key].given()) f[key].ignored("is a fork's key without effect here", remedy);
-  read_settings(f, target);
+  read_settings(f, config);
 }
 
 // A rule that names resources by a pattern.
@@ -79,19 +79,18 @@ void report_second(const Node& second, Findings& findings) {
   findings.shares_by.empty() ? value.error(what, remedy) : value.ignored(what, remedy);
 }
 
-void parse_root(const Value& root, const Node* second, Target& target) {
+void parse_root(const Value& root, const Node* second, Config& config) {
   if (!is_mapping(root) || is_other_file(root)) return;
   root.findings().shares_by = section_that_shares(root.node());
   if (second != nullptr) report_second(*second, root.findings());
   const Fields f(root);
-  Config& config = target.config;
   parse_version(f["version"], config.version);
-  parse_flags(f["flags"], target);
+  parse_flags(f["flags"], config);
   parse_resources(f["resources"]);
   parse_sharing(f["sharing"], f["individualGPU"], config.sharing);
-  read_section(f["devices"], target);
-  read_section(f["dra"], target);
-  read_section(f["imex"], target);
+  read_section(f["devices"], config);
+  read_section(f["dra"], config);
+  read_section(f["imex"], config);
 }
 
 }  // namespace
@@ -116,9 +115,7 @@ Parsed parse(std::string_view text, std::string_view source, UnknownKeys unknown
     root.error(follows ? "has an empty first document, and only the first one is read" : "is empty",
                follows ? "remove the line --- above the settings" : "write version: v1 if whole GPUs are meant");
   }
-  Target target;
-  parse_root(root, document.ignored.get(), target);
-  parsed.config = std::move(target.config);
+  parse_root(root, document.ignored.get(), parsed.config);
   findings.problems.sort_by_place();
   parsed.problems = findings.problems.take();
   parsed.given = std::move(findings.given);

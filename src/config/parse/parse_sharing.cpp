@@ -389,9 +389,9 @@ void read_enable_memory_limit(const Fields& f, MemoryPolicy& into) {
 std::optional<Sharing> parse_mps(const Value& section, const Individual& individual, bool per_device) {
   if (!is_mapping(section, "write resources: [{name: nvidia.com/gpu, replicas: 4}] below it")) return std::nullopt;
   const Fields f(section);
-  Target target;
-  read_settings(f, target);
-  Sharing& sharing = target.config.sharing;
+  Config config;
+  read_settings(f, config);
+  Sharing& sharing = config.sharing;
   sharing.strategy = SharingStrategy::kMps;
   sharing.per_device = per_device;
   read_enable_memory_limit(f, sharing.memory);
