@@ -63,7 +63,7 @@ class Maker {
         make_tegra();
         break;
     }
-    make_imex_channels();
+    make_imex_channel();
     const config::Flags& flags = config_.flags;
     if (flags.gdrcopy_enabled) make_extra("gdrcopy", files_.gdrcopy, {}, "/dev/gdrdrv");
     if (flags.gds_enabled) make_extra("gds", files_.gds, files_.gds_files, "/dev/nvidia-fs*");
@@ -310,19 +310,12 @@ class Maker {
 
   // ---- other classes
 
-  void make_imex_channels() {
-    std::vector<Device> devices;
-    for (const int channel : config_.imex.channel_ids) {
-      const auto found = files_.imex_channels.find(channel);
-      if (found == files_.imex_channels.end()) {
-        note("IMEX channel " + std::to_string(channel) + " is in no CDI spec: its device node is not on the node");
-        continue;
-      }
-      Device device{std::to_string(channel), {}};
-      add_node(device.edits, found->second);
-      devices.push_back(std::move(device));
-    }
-    keep("imex-channel", std::move(devices), {});
+  void make_imex_channel() {
+    if (!config_.imex.channel) return;
+    if (!files_.imex_channel) return note("IMEX channel 0 is in no CDI spec: its device node is not on the node");
+    Device device{"0", {}};
+    add_node(device.edits, *files_.imex_channel);
+    keep("imex-channel", {std::move(device)}, {});
   }
 
   void make_extra(const std::string& cls, const std::vector<Found>& nodes, const std::vector<Found>& mounts,

@@ -2,6 +2,7 @@
 // Inventory, configuration and driver files → the CDI specs of this node, one per class. Does not decide who gets which
 // device (allocate) and does not access files (cdi/live). Deterministic: equal inputs, equal bytes. Pure.
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,10 @@ struct DriverFiles {
   bool nodes_in_driver_root = false;
   std::vector<Problem> problems;  // of a Tegra system's CSV files
   // Below the device root.
-  std::vector<Found> gpu_nodes;            // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
-  std::vector<Found> control_nodes;        // /dev/nvidiactl, /dev/nvidia-uvm …
-  std::map<std::string, DrmNodes> drm;     // by UUID of the GPU
-  std::map<int, Found> imex_channels;      // by number
+  std::vector<Found> gpu_nodes;         // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
+  std::vector<Found> control_nodes;     // /dev/nvidiactl, /dev/nvidia-uvm …
+  std::map<std::string, DrmNodes> drm;  // by UUID of the GPU
+  std::optional<Found> imex_channel;
   std::vector<Found> gdrcopy, gds, mofed;  // device nodes
   // Below the driver root.
   std::string library_dir;                // of libcuda.so.<version>; "" if not searched (WSL, Tegra)

@@ -252,7 +252,7 @@ TEST_F(CdiSpecs, UseWhereALinkLeadsInsideTheRootAsHostPath) {
 
 TEST_F(CdiSpecs, HaveNoClassThatWouldBeEmptyAndSayWhy) {
   files_.gds_files = {at("/run/udev")};  // on every host, and not sufficient
-  config_.imex.channel_ids = {0};
+  config_.imex.channel = true;
   config_.flags.gdrcopy_enabled = config_.flags.gds_enabled = config_.flags.mofed_enabled = true;
   const auto made = make();
   EXPECT_THAT(classes(made), ElementsAre("gpu"));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_text.h"
 #include "base/text.h"
@@ -180,17 +181,14 @@ void read_into(const Value& value, const Key& key, Duration& into) {
   into = *duration;
 }
 
-void read_into(const Value& value, std::vector<int>& into) {
+void read_into(const Value& value, Imex& into) {
   if (!value.note_given()) return;
   const char* remedy = "write channelIDs: [0], or remove it";
   if (value.node().kind != Node::Kind::kSequence) return value.wrong_type("a list of whole numbers", remedy);
   for (const Value& item : value.items()) {
     const auto id = item.integer();
     if (!id) continue;
-    if (*id == 0 && into.empty()) {
-      into.push_back(0);
-      continue;
-    }
+    if (*id == 0 && !std::exchange(into.channel, true)) continue;
     item.error("must be empty or the one channel 0, but has " + std::to_string(*id) + (*id == 0 ? " twice" : ""),
                remedy);
     item.note_bad_word();
@@ -315,16 +313,15 @@ std::string assign_to(Texts& into, const Texts& values) {
   return {};
 }
 
-std::string assign_to(std::vector<int>& into, const Texts& values) {
-  std::vector<int> channels;
+std::string assign_to(Imex& into, const Texts& values) {
+  bool channel = false;
   for (const std::string& value : values) {
     const Scalar scalar = resolve_plain(value);
     const auto* number = std::get_if<std::int64_t>(&scalar);
     if (number == nullptr) return "must be whole numbers, but has " + in_quotes(value);
-    if (*number != 0 || !channels.empty()) return "must be empty or the one channel 0";
-    channels.push_back(0);
+    if (*number != 0 || std::exchange(channel, true)) return "must be empty or the one channel 0";
   }
-  into = std::move(channels);
+  into.channel = channel;
   return {};
 }
 
@@ -364,6 +361,10 @@ Json json_value(const std::vector<DeviceRef>& value) {
 
 Json json_value(const Dra& value) {
   return value.devices == DraDevices::kListed ? json_value(value.listed) : Json(to_string(value.devices));
+}
+
+Json json_value(const Imex& value) {
+  return value.channel ? Json::array({0}) : Json::array();
 }
 
 Json json_value(const std::vector<ListStrategy>& value) {

@@ -20,7 +20,7 @@ using Texts = std::vector<std::string>;
 void read_into(const Value& value, const Key& key, std::string& into);
 void read_into(const Value& value, const Key& key, std::uint32_t& into);
 void read_into(const Value& value, const Key& key, Duration& into);
-void read_into(const Value& value, std::vector<int>& into);
+void read_into(const Value& value, Imex& into);  // its channel
 void read_into(const Value& value, std::vector<ListStrategy>& into);
 void read_into(const Value& list, std::vector<DeviceRef>& into);  // patterns of GPUs
 void read_into(const Value& devices, Dra& into);                  // dra.devices: none, all, or a list of them
@@ -53,7 +53,7 @@ std::string assign_to(std::string& into, const Texts& values);
 std::string assign_to(bool& into, const Texts& values);
 std::string assign_to(Duration& into, const Texts& values);
 std::string assign_to(Texts& into, const Texts& values);
-std::string assign_to(std::vector<int>& into, const Texts& values);
+std::string assign_to(Imex& into, const Texts& values);
 std::string assign_to(std::vector<ListStrategy>& into, const Texts& values);
 template <Enumeration Enum>
 std::string assign_to(Enum& into, const Texts& values) {
@@ -69,6 +69,7 @@ nlohmann::ordered_json json_value(std::uint32_t value);
 nlohmann::ordered_json json_value(const std::vector<ListStrategy>& value);
 nlohmann::ordered_json json_value(const std::vector<DeviceRef>& value);
 nlohmann::ordered_json json_value(const Dra& value);           // its devices
+nlohmann::ordered_json json_value(const Imex& value);          // its channels
 nlohmann::ordered_json json_of_words(std::string_view words);  // "factor 1.5" → {"factor": 1.5}
 template <class T>
 nlohmann::ordered_json json_value(const T& value) {
@@ -87,7 +88,7 @@ constexpr KeyType type_of() {
   if constexpr (std::is_enum_v<T>) return KeyType::kWord;
   if constexpr (std::is_same_v<T, std::uint32_t>) return KeyType::kCount;
   if constexpr (std::is_same_v<T, Duration>) return KeyType::kDuration;
-  if constexpr (std::is_same_v<T, std::vector<int>>) return KeyType::kChannels;
+  if constexpr (std::is_same_v<T, Imex>) return KeyType::kChannels;
   if constexpr (std::is_same_v<T, std::vector<ListStrategy>>) return KeyType::kWordList;
   if constexpr (std::is_same_v<T, ThreadsPolicy>) return KeyType::kThreads;
   if constexpr (std::is_same_v<T, MemoryPolicy>) return KeyType::kMemory;

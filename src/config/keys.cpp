@@ -370,8 +370,8 @@ Rows make_rows() {
            "made when a claim is prepared (onDemand)",
            "../guide/dra.md#partitions-on-demand"),
        section("imex", "IMEX channels", KeyCase::kAny),
-       flag<FIELD(imex.channel_ids)>("imex.channelIDs", "IMEX channels to give to containers", {"imex-channel-ids"},
-                                     {"IMEX_CHANNEL_IDS"}),
+       flag<FIELD(imex)>("imex.channelIDs", "IMEX channels to give to containers", {"imex-channel-ids"},
+                         {"IMEX_CHANNEL_IDS"}),
        flag<FIELD(imex.required)>("imex.required", "whether a missing channel is an error", {"imex-required"},
                                   {"IMEX_REQUIRED"})});
   add_individual(rows);

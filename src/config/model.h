@@ -229,10 +229,12 @@ struct Dra {
 };
 
 struct Imex {
-  std::vector<int> channel_ids;
+  bool channel = false;  // channelIDs: [0], the only one that NVIDIA's programs accept
   bool required = false;
   friend bool operator==(const Imex&, const Imex&) = default;
 };
+
+inline constexpr const char* kImexChannelNode = "/dev/nvidia-caps-imex-channels/channel0";
 
 // Settings of the device plugin without a key in the file.
 struct PluginRun {

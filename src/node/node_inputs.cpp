@@ -309,8 +309,8 @@ void NodeProgram::collect() {
   inputs_.node_problems = nodes_.problems();
   inputs_.node_block = nodes_.block();
   inputs_.cdi_problem = cdi_.problem();
-  inputs_.allocation = {config.flags,           {host_mps_root(config)}, nodes_.control(),
-                        nodes_.imex_channels(), cdi_.classes(),          config.sharing.framework_environment};
+  inputs_.allocation = {config.flags,          {host_mps_root(config)}, nodes_.control(),
+                        nodes_.imex_channel(), cdi_.classes(),          config.sharing.framework_environment};
   log_plugins(std::exchange(inputs_.plugins, plugins_.states()), inputs_.plugins);
   inputs_.claims = claims_report();
   inputs_.partitionable = partitionable();

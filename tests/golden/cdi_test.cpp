@@ -59,7 +59,7 @@ DriverFiles usual_files(const gpu::Inventory& inventory) {
                  at("/usr/share/glvnd/egl_vendor.d/10_nvidia.json")};
   files.binaries = {at("/usr/bin/nvidia-cuda-mps-control"), at("/usr/bin/nvidia-smi")};
   files.sockets = {at("/run/nvidia-persistenced/socket")};
-  files.imex_channels[0] = at("/dev/nvidia-caps-imex-channels/channel0");
+  files.imex_channel = at("/dev/nvidia-caps-imex-channels/channel0");
   files.gdrcopy = {at("/dev/gdrdrv")};
   files.gds = {at("/dev/nvidia-fs0")};
   files.gds_files = {at("/etc/cufile.json"), at("/run/udev")};
@@ -109,7 +109,7 @@ TEST(GoldenCdi, OfTwoH200ByIndexInADriverContainerWithEveryClass) {
   config.flags.nvidia_driver_root = "/run/nvidia/driver";
   config.flags.nvidia_dev_root = "/";
   config.flags.gdrcopy_enabled = config.flags.gds_enabled = config.flags.mofed_enabled = true;
-  config.imex.channel_ids = {0};
+  config.imex.channel = true;
   compare("2xH200-index", cdi::make_specs(inventory, config, {}, usual_files(inventory)));
 }
 

@@ -30,13 +30,6 @@ bool is_character_device(const std::string& root, std::string_view path) {
   return mode && S_ISCHR(*mode);
 }
 
-std::vector<int> missing(const config::Imex& imex, const std::vector<int>& existing) {
-  std::vector<int> channels;
-  for (const int channel : imex.channel_ids)
-    if (std::ranges::find(existing, channel) == existing.end()) channels.push_back(channel);
-  return channels;
-}
-
 }  // namespace
 
 std::string container_dev_root(const std::string& driver_root, const std::string& system_root) {
@@ -51,27 +44,17 @@ std::vector<std::string> existing_nodes(std::span<const std::string_view> paths,
   return existing;
 }
 
-std::string imex_channel_path(int channel) {
-  return "/dev/nvidia-caps-imex-channels/channel" + std::to_string(channel);
-}
-
-std::vector<int> existing_imex_channels(std::span<const int> channels, const std::string& driver_root,
-                                        const std::string& system_root) {
-  const std::string dev_root = container_dev_root(driver_root, system_root);
-  std::vector<int> existing;
-  for (const int channel : channels) {
-    const std::string path = imex_channel_path(channel);
-    if (is_character_device(dev_root, path) || is_character_device(system_root, path)) existing.push_back(channel);
-  }
-  return existing;
+bool imex_channel_exists(const std::string& driver_root, const std::string& system_root) {
+  return is_character_device(container_dev_root(driver_root, system_root), config::kImexChannelNode) ||
+         is_character_device(system_root, config::kImexChannelNode);
 }
 
 void DeviceNodes::look(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root) {
   // WSL and Tegra have none of these.
   control_ = platform == gpu::Platform::kNvml ? existing_nodes(kControlNodes) : std::vector<std::string>{};
-  channels_ = existing_imex_channels(imex.channel_ids, driver_root);
-  problems_ = imex_problems(imex, channels_);
-  block_ = imex_block(imex, channels_);
+  channel_ = imex.channel && imex_channel_exists(driver_root);
+  problems_ = imex_problems(imex, channel_);
+  block_ = imex_block(imex, channel_);
   if (imex != imex_ || driver_root != driver_root_ || problems_.empty()) wait_ = kFirstWait;
   imex_ = imex;
   driver_root_ = driver_root;
@@ -81,38 +64,32 @@ void DeviceNodes::look(const config::Imex& imex, gpu::Platform platform, const s
 
 void DeviceNodes::look_again() {
   wait_ = std::min(wait_ * 2, kMostWait);
-  if (existing_imex_channels(imex_.channel_ids, driver_root_) != channels_) return on_change_();
+  if (imex_channel_exists(driver_root_)) return on_change_();
   timer_.start(wait_, [this] { look_again(); });
 }
 
-std::vector<Problem> imex_problems(const config::Imex& imex, const std::vector<int>& existing) {
-  std::vector<Problem> problems;
-  for (const int channel : missing(imex, existing)) {
-    const std::string is_not_there =
-        fmt::format("channel {}, whose device node {} is not on this node", channel, imex_channel_path(channel));
-    const std::string remedy =
-        "create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or ";
-    if (imex.required)
-      problems.push_back({Severity::kError,
-                          {},
-                          "imex.required",
-                          "is true for " + is_not_there + "; no device is handed out until it is there",
-                          remedy + "write required: false"});
-    else
-      problems.push_back({Severity::kWarning,
-                          {},
-                          "imex.channelIDs",
-                          "names " + is_not_there + "; it is left out of answers",
-                          remedy + "take it out of the list"});
-  }
-  return problems;
+std::vector<Problem> imex_problems(const config::Imex& imex, bool exists) {
+  if (!imex.channel || exists) return {};
+  const std::string is_not_there =
+      fmt::format("channel 0, whose device node {} is not on this node", config::kImexChannelNode);
+  const std::string remedy =
+      "create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or ";
+  if (imex.required)
+    return {{Severity::kError,
+             {},
+             "imex.required",
+             "is true for " + is_not_there + "; no device is handed out until it is there",
+             remedy + "write required: false"}};
+  return {{Severity::kWarning,
+           {},
+           "imex.channelIDs",
+           "names " + is_not_there + "; it is left out of answers",
+           remedy + "take it out of the list"}};
 }
 
-std::string imex_block(const config::Imex& imex, const std::vector<int>& existing) {
-  const auto channels = missing(imex, existing);
-  if (!imex.required || channels.empty()) return {};
-  return fmt::format("IMEX channel {} is required, and its device node {} is not there", channels.front(),
-                     imex_channel_path(channels.front()));
+std::string imex_block(const config::Imex& imex, bool exists) {
+  if (!imex.required || !imex.channel || exists) return {};
+  return fmt::format("IMEX channel 0 is required, and its device node {} is not there", config::kImexChannelNode);
 }
 
 }  // namespace tranche::cdi

@@ -1,5 +1,5 @@
 #pragma once
-// The device nodes in Allocate responses besides the devices' own: the driver's control nodes and the IMEX channels.
+// The device nodes in Allocate responses besides the devices' own: the driver's control nodes and the IMEX channel.
 // Checked when something may have changed and, while a configured channel is missing, repeatedly with back-off. Loop
 // thread only; a check is a handful of stat calls.
 #include <functional>
@@ -22,18 +22,15 @@ std::string container_dev_root(const std::string& driver_root, const std::string
 // The `paths` ("/dev/nvidiactl") that exist under `root`, in the same order.
 std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root = "/");
 
-std::string imex_channel_path(int channel);  // "/dev/nvidia-caps-imex-channels/channel0"
+// Whether the channel's node is a character device under the container dev root or, failing that, `system_root`.
+bool imex_channel_exists(const std::string& driver_root, const std::string& system_root = "/");
 
-// The `channels` whose node is a character device under the container dev root or, failing that, `system_root`.
-std::vector<int> existing_imex_channels(std::span<const int> channels, const std::string& driver_root,
-                                        const std::string& system_root = "/");
-
-// `existing`: those of imex.channel_ids whose device node exists. Errors if the channels are required, else warnings:
-// missing channels are omitted from responses.
-std::vector<Problem> imex_problems(const config::Imex& imex, const std::vector<int>& existing);
+// A channel that is configured and missing: an error if it is required, else a warning, and it is omitted from
+// responses.
+std::vector<Problem> imex_problems(const config::Imex& imex, bool exists);
 
 // Why no device may be allocated, in one sentence; "" if no required channel is missing.
-std::string imex_block(const config::Imex& imex, const std::vector<int>& existing);
+std::string imex_block(const config::Imex& imex, bool exists);
 
 class DeviceNodes {
  public:
@@ -45,7 +42,7 @@ class DeviceNodes {
   void look(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root);
 
   const std::vector<std::string>& control() const { return control_; }
-  const std::vector<int>& imex_channels() const { return channels_; }
+  bool imex_channel() const { return channel_; }  // configured, and its node exists
   const std::vector<Problem>& problems() const { return problems_; }
   const std::string& block() const { return block_; }  // why no device may be allocated, or ""
 
@@ -59,7 +56,7 @@ class DeviceNodes {
   config::Imex imex_;
   std::string driver_root_;
   std::vector<std::string> control_;
-  std::vector<int> channels_;
+  bool channel_ = false;
   std::vector<Problem> problems_;
   std::string block_;
 };

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::array kChannels{0, 3};
+constexpr const char* kChannel = config::kImexChannelNode;
 
 struct Roots : ::testing::Test {
   Roots() {
@@ -32,7 +32,7 @@ struct Roots : ::testing::Test {
     fs::create_directories(fs::path(root + path).parent_path());
     return ::mknod((root + path).c_str(), S_IFCHR | 0666, makedev(1, 3)) == 0;
   }
-  std::vector<int> channels() const { return existing_imex_channels(kChannels, driver, system); }
+  bool channel() const { return imex_channel_exists(driver, system); }
 
   os::Scratch scratch;
   std::string driver = scratch / "driver";
@@ -41,7 +41,7 @@ struct Roots : ::testing::Test {
 
 using ContainerDevRoot = Roots;
 using ControlNodes = Roots;
-using ImexChannels = Roots;
+using ImexChannel = Roots;
 
 TEST_F(ContainerDevRoot, IsTheDriverRootWhereThatHasADevFolder) {
   EXPECT_EQ(container_dev_root(driver, system), system);
@@ -61,28 +61,29 @@ TEST_F(ControlNodes, AreThoseThatExistInTheirOrder) {
   EXPECT_THAT(existing_nodes(kNodes, system), ElementsAre("/dev/nvidiactl", "/dev/nvidia-modeset"));
 }
 
-TEST_F(ImexChannels, AreFoundUnderTheDriverRootAndElseUnderTheOrdinaryOne) {
-  EXPECT_EQ(imex_channel_path(0), "/dev/nvidia-caps-imex-channels/channel0");
-  EXPECT_THAT(channels(), IsEmpty());
-  if (!device(system, imex_channel_path(3))) GTEST_SKIP() << "this user may not make device nodes";
-  EXPECT_THAT(channels(), ElementsAre(3)) << "the driver root has no dev folder";
-  ASSERT_TRUE(device(driver, imex_channel_path(0)));
-  EXPECT_THAT(channels(), ElementsAre(0, 3)) << "one under each";
-  fs::remove(system + imex_channel_path(3));
-  EXPECT_THAT(channels(), ElementsAre(0));
+TEST_F(ImexChannel, IsFoundUnderTheDriverRootAndElseUnderTheOrdinaryOne) {
+  EXPECT_FALSE(channel());
+  if (!device(system, kChannel)) GTEST_SKIP() << "this user may not make device nodes";
+  EXPECT_TRUE(channel()) << "the driver root has no dev folder";
+  file(driver, "/dev/nvidia0");
+  EXPECT_TRUE(channel()) << "the driver root has a dev folder without it";
+  fs::remove(system + kChannel);
+  EXPECT_FALSE(channel());
+  ASSERT_TRUE(device(driver, kChannel));
+  EXPECT_TRUE(channel());
 }
 
-TEST_F(ImexChannels, ThatAreNoCharacterDevicesAreNotThere) {
-  file(driver, imex_channel_path(0));
-  fs::create_directories(system + imex_channel_path(3));
-  EXPECT_THAT(channels(), IsEmpty());
+TEST_F(ImexChannel, ThatIsNoCharacterDeviceIsNotThere) {
+  file(driver, kChannel);
+  fs::create_directories(system + kChannel);
+  EXPECT_FALSE(channel());
 }
 
-TEST_F(ImexChannels, AreFoundThroughALinkThatStaysInItsRoot) {
+TEST_F(ImexChannel, IsFoundThroughALinkThatStaysInItsRoot) {
   if (!device(driver, "/dev/elsewhere")) GTEST_SKIP() << "this user may not make device nodes";
   fs::create_directories(driver + "/dev/nvidia-caps-imex-channels");
-  fs::create_symlink("/dev/elsewhere", driver + imex_channel_path(0));
-  EXPECT_THAT(channels(), ElementsAre(0));
+  fs::create_symlink("/dev/elsewhere", driver + kChannel);
+  EXPECT_TRUE(channel());
 }
 
 }  // namespace nodes_test

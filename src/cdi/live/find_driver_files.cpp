@@ -10,7 +10,6 @@
 
 #include "base/text.h"
 #include "cdi/csv.h"
-#include "cdi/live/device_nodes.h"
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"
 #include "os/files/root_view.h"
@@ -304,12 +303,10 @@ DriverFiles::HookProgram look_for_hook_program(const os::RootView& driver, bool 
 }
 
 void find_extras(const os::RootView& driver, const os::RootView& devices, const os::RootView& system,
-                 const std::vector<int>& imex_channels, DriverFiles& files) {
-  for (const int channel : imex_channels) {
-    const std::string path = imex_channel_path(channel);
-    for (const os::RootView* root : {&devices, &system})
-      for (const Found& node : find_nodes(*root, {path})) files.imex_channels.try_emplace(channel, node);
-  }
+                 DriverFiles& files) {
+  for (const os::RootView* root : {&devices, &system})
+    for (const Found& node : find_nodes(*root, {config::kImexChannelNode}))
+      if (!files.imex_channel) files.imex_channel = node;
   files.gdrcopy = find_nodes(devices, {"/dev/gdrdrv"});
   files.gds = find_nodes(devices, {"/dev/nvidia-fs*"});
   files.mofed = find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
@@ -361,7 +358,7 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
       find_tegra(*driver, system, devices, files);
       break;
   }
-  find_extras(*driver, devices, system, config.imex.channel_ids, files);
+  find_extras(*driver, devices, system, files);
   files.hook_program = look_for_hook_program(*driver, mounted, config.flags);
   sort_all(files);
   return files;

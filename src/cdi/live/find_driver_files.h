@@ -13,7 +13,7 @@ namespace tranche::cdi {
 
 // `driver_root`: where this process finds it; if it does not exist, this process's own root is searched. `system_root`:
 // prefix of /sys, of /dev if the driver root has none, and of a Tegra system's CSV files if the driver root does not
-// have their folder. Of the configuration: nvidiaDriverRoot, nvidiaCTKPath, and the IMEX channels. kNotFound: there is
+// have their folder. Of the configuration: nvidiaDriverRoot and nvidiaCTKPath. kNotFound: there is
 // no libcuda.so.<driver version>, so no container could use a GPU.
 Result<DriverFiles> find_driver_files(const config::Config& config, const std::string& driver_root,
                                       const std::string& system_root, const gpu::Inventory& inventory);

@@ -224,14 +224,12 @@ TEST_F(DriverNodes, OfOtherClassesAreFound) {
                     "infiniband/umad0", "nvidia-caps-imex-channels/channel0"});
   tree_.file("/driver/etc/cufile.json");
   tree_.directory("/driver/run/udev");
-  config_.imex.channel_ids = {0, 1};
   const DriverFiles files = find();
   EXPECT_THAT(paths(files.gdrcopy), ElementsAre("/dev/gdrdrv"));
   EXPECT_THAT(paths(files.gds), ElementsAre("/dev/nvidia-fs0", "/dev/nvidia-fs1"));
   EXPECT_THAT(paths(files.gds_files), ElementsAre("/etc/cufile.json", "/run/udev"));
   EXPECT_THAT(paths(files.mofed), ElementsAre("/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"));
-  EXPECT_THAT(files.imex_channels, SizeIs(1));
-  EXPECT_EQ(files.imex_channels.at(0).path, "/dev/nvidia-caps-imex-channels/channel0");
+  EXPECT_EQ(files.imex_channel.value_or(Found{}).path, "/dev/nvidia-caps-imex-channels/channel0");
 }
 
 TEST_F(DriverNodes, OfAWslSystemAreOneWithTheLibrariesOfWindows) {

@@ -77,7 +77,7 @@ TEST(ParseTest, DefaultsAreNvidias) {
   EXPECT_EQ(flags.gfd.sleep_interval, Duration(60s));
   EXPECT_EQ(flags.gfd.output_file, "/etc/kubernetes/node-feature-discovery/features.d/gfd");
   EXPECT_EQ(flags.gfd.machine_type_file, "/sys/class/dmi/id/product_name");
-  EXPECT_THAT(config.imex.channel_ids, IsEmpty());
+  EXPECT_FALSE(config.imex.channel);
   EXPECT_EQ(config.sharing, Sharing{});
 }
 
@@ -127,14 +127,14 @@ imex: {channelIDs: [0], required: true}
   EXPECT_TRUE(flags.gfd.oneshot && flags.gfd.no_timestamp);
   EXPECT_EQ(flags.gfd.sleep_interval, Duration(90s));
   EXPECT_EQ(flags.gfd.output_file + flags.gfd.machine_type_file, "/mt");
-  EXPECT_THAT(config.imex.channel_ids, ElementsAre(0));
+  EXPECT_TRUE(config.imex.channel);
   EXPECT_TRUE(config.imex.required);
 }
 
 TEST(ParseTest, KeysOfPlainStructuresAreReadInAnyCase) {
   EXPECT_EQ(accepted("FLAGS: {migstrategy: single, PLUGIN: {DeviceIdStrategy: index}}").flags.mig_strategy,
             MigStrategy::kSingle);
-  EXPECT_EQ(accepted("Imex: {ChannelIds: [0]}").imex.channel_ids.size(), 1u);
+  EXPECT_TRUE(accepted("Imex: {ChannelIds: [0]}").imex.channel);
 }
 
 // Promise: config: Keys that NVIDIA ignores in silence are a warning.

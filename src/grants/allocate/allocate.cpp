@@ -64,9 +64,7 @@ void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& 
     names.push_back(fmt::format("{}/{}={}", kCdiVendor, cls, id));
   };
   for (const auto& id : ids) name("gpu", id);
-  if (in_force("imex-channel")) {
-    for (const int channel : settings.imex_channels) name("imex-channel", std::to_string(channel));
-  }
+  if (settings.imex_channel && in_force("imex-channel")) name("imex-channel", "0");
   if (settings.flags.gdrcopy_enabled && in_force("gdrcopy")) name("gdrcopy", "all");
   if (settings.flags.gds_enabled && in_force("gds")) name("gds", "all");
   if (settings.flags.mofed_enabled && in_force("mofed")) name("mofed", "all");
@@ -79,22 +77,19 @@ void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& 
 
 void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool envvar,
                          bool mounts) {
-  std::vector<std::string> channels;
-  for (const int channel : settings.imex_channels) channels.push_back(std::to_string(channel));
   if (envvar) {
     grant.envs["NVIDIA_VISIBLE_DEVICES"] = join(ids, ",");
-    if (!channels.empty()) grant.envs["NVIDIA_IMEX_CHANNELS"] = join(channels, ",");
+    if (settings.imex_channel) grant.envs["NVIDIA_IMEX_CHANNELS"] = "0";
   }
   if (mounts) {
     grant.envs["NVIDIA_VISIBLE_DEVICES"] = kVolumeMountRoot;
     for (const auto& id : ids) grant.mounts.push_back({fmt::format("{}/{}", kVolumeMountRoot, id), "/dev/null", false});
-    for (const auto& channel : channels)
-      grant.mounts.push_back({fmt::format("{}/imex/{}", kVolumeMountRoot, channel), "/dev/null", false});
+    if (settings.imex_channel) grant.mounts.push_back({fmt::format("{}/imex/0", kVolumeMountRoot), "/dev/null", false});
   }
 }
 
-// Control nodes, the devices' own, IMEX channels; each once. A device without a node of NVIDIA's driver (WSL has
-// /dev/dxg, Tegra none) has no use for the control nodes and channels of that driver.
+// Control nodes, the devices' own, IMEX channel; each once. A device without a node of NVIDIA's driver (WSL has
+// /dev/dxg, Tegra none) has no use for the control nodes and the channel of that driver.
 void put_device_nodes(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings) {
   std::string root =
       settings.flags.nvidia_dev_root.empty() ? settings.flags.nvidia_driver_root : settings.flags.nvidia_dev_root;
@@ -103,8 +98,7 @@ void put_device_nodes(Grant& grant, const std::vector<DeviceSlots>& held, const 
   for (const auto& h : held) paths.insert(paths.end(), h.device->paths.begin(), h.device->paths.end());
   if (std::ranges::any_of(paths, [](const auto& path) { return path.starts_with("/dev/nvidia"); })) {
     paths.insert(paths.begin(), settings.control_nodes.begin(), settings.control_nodes.end());
-    for (const int channel : settings.imex_channels)
-      paths.push_back(fmt::format("/dev/nvidia-caps-imex-channels/channel{}", channel));
+    if (settings.imex_channel) paths.emplace_back(config::kImexChannelNode);
   }
   for (const auto& path : paths) {
     const bool known =

@@ -111,7 +111,7 @@ Settings settings_of(const Combination& c) {
   settings.flags.gds_enabled = c.extra(1);
   settings.flags.mofed_enabled = c.extra(2);
   settings.framework_environment = c.frameworks;
-  if (c.imex) settings.imex_channels = {0};
+  settings.imex_channel = c.imex;
   settings.control_nodes = {"/dev/nvidiactl", "/dev/nvidia-uvm"};
   settings.cdi_classes = {"gpu", "imex-channel", "gdrcopy", "gds"};  // there is no InfiniBand here
   return settings;
@@ -328,7 +328,7 @@ struct CdiCase {
   const char* what;
   std::vector<std::string> ids;
   unsigned extras;
-  std::vector<int> channels;
+  bool channel;
   std::set<std::string> classes;
   std::string names;  // without the vendor
 };
@@ -339,18 +339,18 @@ TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
   const std::string b = kGpuUuid[1];
   const std::set<std::string> all = {"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
   const std::vector<CdiCase> cases = {
-      {"one GPU", {a}, 0, {}, all, "gpu=" + a},
-      {"two GPUs", {b, a}, 0, {}, all, "gpu=" + a + ",gpu=" + b},
-      {"GDS", {a}, 2, {}, all, "gpu=" + a + ",gds=all"},
-      {"MOFED", {a}, 4, {}, all, "gpu=" + a + ",mofed=all"},
-      {"GDRCopy", {a}, 1, {}, all, "gpu=" + a + ",gdrcopy=all"},
-      {"everything", {a}, 7, {0}, all, "gpu=" + a + ",imex-channel=0,gdrcopy=all,gds=all,mofed=all"},
-      {"MOFED without a spec", {a}, 6, {}, {"gpu", "gds"}, "gpu=" + a + ",gds=all"},
-      {"a channel without a spec", {a}, 0, {0}, {"gpu"}, "gpu=" + a},
+      {"one GPU", {a}, 0, false, all, "gpu=" + a},
+      {"two GPUs", {b, a}, 0, false, all, "gpu=" + a + ",gpu=" + b},
+      {"GDS", {a}, 2, false, all, "gpu=" + a + ",gds=all"},
+      {"MOFED", {a}, 4, false, all, "gpu=" + a + ",mofed=all"},
+      {"GDRCopy", {a}, 1, false, all, "gpu=" + a + ",gdrcopy=all"},
+      {"everything", {a}, 7, true, all, "gpu=" + a + ",imex-channel=0,gdrcopy=all,gds=all,mofed=all"},
+      {"MOFED without a spec", {a}, 6, false, {"gpu", "gds"}, "gpu=" + a + ",gds=all"},
+      {"a channel without a spec", {a}, 0, true, {"gpu"}, "gpu=" + a},
       {"nothing known yet: the runtime refuses, and kubelet tries again",
        {a},
        3,
-       {0},
+       true,
        {},
        "gpu=" + a + ",imex-channel=0,gdrcopy=all,gds=all"},
   };
@@ -361,7 +361,7 @@ TEST(AnswerTable, CdiNamesAreThoseOfClassesThatHaveASpec) {
     settings.flags.gdrcopy_enabled = (one.extras & 1U) != 0;
     settings.flags.gds_enabled = (one.extras & 2U) != 0;
     settings.flags.mofed_enabled = (one.extras & 4U) != 0;
-    settings.imex_channels = one.channels;
+    settings.imex_channel = one.channel;
     settings.cdi_classes = one.classes;
     const auto grant = allocate(resource_of({.two_devices = true}), {}, one.ids, settings);
     ASSERT_TRUE(grant);

@@ -79,7 +79,7 @@ struct Settings {
   config::Flags flags;
   Paths paths;
   std::vector<std::string> control_nodes;  // "/dev/nvidiactl" …: those that exist, for passDeviceSpecs
-  std::vector<int> imex_channels;          // of imex.channelIDs, those whose node exists
+  bool imex_channel = false;               // it is in imex.channelIDs, and its node exists
   // Classes of CDI devices with a spec: "gpu", "imex-channel", "gdrcopy", "gds", "mofed". Once the spec for GPUs
   // exists, answers leave out other classes without a spec. They always name GPUs.
   std::set<std::string> cdi_classes;

@@ -118,7 +118,7 @@ TEST(AllocateIndividual, EveryKeyOfTwoAnswersIsEqualOrOfOneDeviceAlone) {
       settings.flags.plugin.device_list_strategy = {strategy};
       settings.flags.plugin.pass_device_specs = specs;
       settings.control_nodes = {"/dev/nvidiactl"};
-      settings.imex_channels = {0};
+      settings.imex_channel = true;
       std::vector<Grant> grants;
       for (int gpu = 0; gpu < 2; ++gpu) {
         const auto& resource = plan.resources[static_cast<std::size_t>(gpu)];
