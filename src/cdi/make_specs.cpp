@@ -18,10 +18,6 @@ const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "r
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
-// The only device of such a system, as the plan names it.
-constexpr const char* kTegraName = "tegra";
-constexpr const char* kWslName = "all";  // also among index names
-
 std::string folder_of(const std::string& path) {  // "/usr/lib64"
   const auto slash = path.rfind('/');
   return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
@@ -282,7 +278,7 @@ class Maker {
   void make_wsl() {
     const Found* node = find(files_.gpu_nodes, "/dev/dxg");
     if (node == nullptr) return note("the WSL system is in no CDI spec: /dev/dxg is not there");
-    Device device{kWslName, {}};
+    Device device{gpu::kWslDevice, {}};
     add_node(device.edits, *node);
     Edits common;
     common.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
@@ -294,7 +290,7 @@ class Maker {
   }
 
   void make_tegra() {
-    Device device{by_index() ? "0" : kTegraName, {}};
+    Device device{by_index() ? "0" : gpu::kTegraDevice, {}};
     add_nodes(device.edits, files_.gpu_nodes);
     add_files(device.edits, files_.directories);
     add_files(device.edits, files_.libraries);

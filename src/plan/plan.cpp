@@ -13,8 +13,8 @@ namespace {
 using gpu::Platform;
 
 Platform made_for(const PlannedDevice& device) {
-  if (device.uuid == kWslDevice) return Platform::kWsl;
-  return device.uuid == kTegraDevice ? Platform::kTegra : Platform::kNvml;
+  if (device.uuid == gpu::kWslDevice) return Platform::kWsl;
+  return device.uuid == gpu::kTegraDevice ? Platform::kTegra : Platform::kNvml;
 }
 
 std::string why_stale(const PlannedDevice& device, const gpu::Inventory& inventory, config::MigStrategy strategy) {

@@ -38,10 +38,6 @@ struct SharePolicy {
   friend bool operator==(const SharePolicy&, const SharePolicy&) = default;
 };
 
-// The single device of a platform that is served as one.
-inline constexpr const char* kWslDevice = "all";
-inline constexpr const char* kTegraDevice = "tegra";
-
 // A device of a resource: a whole GPU or one MIG device, divided into `slots` slots.
 struct PlannedDevice {
   std::string uuid;      // "GPU-…" or "MIG-…"

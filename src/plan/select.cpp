@@ -34,7 +34,7 @@ Candidate whole_gpu(const Gpu& gpu) {
 // Under WSL all GPUs are reached through one node, and a container with it sees them all, so they are one device.
 Candidate wsl_device(const Gpu& any) {
   PlannedDevice device;
-  device.uuid = device.gpu_uuid = device.index = kWslDevice;
+  device.uuid = device.gpu_uuid = device.index = gpu::kWslDevice;
   device.paths = {"/dev/dxg"};
   return {std::move(device), &any};
 }
@@ -42,7 +42,7 @@ Candidate wsl_device(const Gpu& any) {
 // A Tegra chip has one GPU, which no library describes.
 Candidate tegra_device() {
   PlannedDevice device;
-  device.uuid = device.gpu_uuid = kTegraDevice;
+  device.uuid = device.gpu_uuid = gpu::kTegraDevice;
   device.index = "0";
   return {std::move(device), nullptr};
 }

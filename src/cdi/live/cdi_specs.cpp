@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "cdi/live/find_driver_files.h"
-#include "cdi/make_specs.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 

@@ -1,5 +1,3 @@
-#include "cdi/live/find_driver_files.h"
-
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "base/text.h"
 #include "cdi/csv.h"
+#include "cdi/live/cdi_specs.h"
 #include "gpu/inventory/platform.h"
 #include "os/files/files.h"
 #include "os/files/root_view.h"

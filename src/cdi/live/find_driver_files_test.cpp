@@ -1,4 +1,4 @@
-#include "cdi/live/find_driver_files.h"
+#include "cdi/live/cdi_specs.h"
 
 #include <gmock/gmock.h>
 

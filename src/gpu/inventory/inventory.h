@@ -87,6 +87,8 @@ struct Gpu {
 // system (integrated GPU) may have no management library at all. NVIDIA's plugin advertises either as one device.
 enum class Platform { kNvml, kWsl, kTegra };
 ENUM_NAMES(Platform::kTegra, "nvml", "wsl", "tegra")
+inline constexpr const char* kWslDevice = "all";  // also as index
+inline constexpr const char* kTegraDevice = "tegra";
 
 // A GPU that the configuration excludes (plan/select.h).
 struct SetAside {
