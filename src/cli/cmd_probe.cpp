@@ -38,6 +38,7 @@ void add_probe(CLI::App& app, Process& process) {
   command->add_option("--device", o.probe.device, "index or UUID; the first visible by default");
   command->add_option("--allocate", held->allocate, "try to allocate this much (512M, 3G); may be repeated")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description(""))
+      ->check([](const std::string& bytes) { return std::string(bytes == "0" ? "write for example 512M or 3G" : ""); })
       ->type_name("TEXT");
   command->add_flag("--find-limit", o.probe.find_limit, "search for the largest single allocation");
   command->add_option("--seconds", held->seconds, "compute for this long; 0 for not at all")
