@@ -58,11 +58,35 @@ std::string body_of(const GpuPlan& gpu, bool colour, int width) {
   return out.take();
 }
 
-// GPUs that read alike.
-struct PlanSection {
-  std::vector<std::uint32_t> indices;
-  std::string title;
-  std::string body;
+constexpr int kProfilesWidth = 140;
+
+// A text of GPUs, in which those that read alike are one section.
+class Sections {
+ public:
+  void add(std::uint32_t index, std::string title, std::string body) {
+    const auto same =
+        std::ranges::find_if(all_, [&](const Section& other) { return other.title == title && other.body == body; });
+    if (same == all_.end())
+      all_.push_back({{index}, std::move(title), std::move(body)});
+    else
+      same->indices.push_back(index);
+  }
+  std::string text(bool colour, int width) const {
+    std::string text;
+    for (const Section& section : all_) {
+      TerminalText heading(colour, width);
+      heading.heading(plan::list_of(section.indices) + "  " + section.title);
+      text += (text.empty() ? "" : "\n") + heading.take() + section.body;
+    }
+    return text;
+  }
+
+ private:
+  struct Section {
+    std::vector<std::uint32_t> indices;
+    std::string title, body;
+  };
+  std::vector<Section> all_;
 };
 
 Json json_of(const Placement& placement) {
@@ -136,12 +160,6 @@ Json json_of(const GpuPlan& gpu) {
           {"steps", std::move(steps)}};
 }
 
-bool alike(const GpuState& a, const GpuState& b) {
-  const auto cut = [](const GpuInstance& instance) { return std::pair(instance.profile_id, instance.placement); };
-  return a.name == b.name && a.capable == b.capable && a.enabled == b.enabled && a.profiles == b.profiles &&
-         std::ranges::equal(a.instances, b.instances, {}, cut, cut);
-}
-
 // "{0,2,4}:2", as nvidia-smi writes placements; "-" for none.
 std::string starts_of(const std::vector<Placement>& placements) {
   if (placements.empty()) return "-";
@@ -193,24 +211,10 @@ void write_instances(const GpuState& gpu, TerminalText& out) {
 
 std::string plan_text(const Plan& plan, bool colour, int width) {
   if (plan.gpus.empty()) return "  the driver reports no GPU\n";
-  std::vector<PlanSection> sections;
-  for (const GpuPlan& gpu : plan.gpus) {
-    PlanSection section{
-        {gpu.now.index}, fmt::format("{}  {}", gpu.now.name, state_of(gpu)), body_of(gpu, colour, width)};
-    const auto same = std::ranges::find_if(
-        sections, [&](const PlanSection& other) { return other.title == section.title && other.body == section.body; });
-    if (same == sections.end())
-      sections.push_back(std::move(section));
-    else
-      same->indices.push_back(gpu.now.index);
-  }
-  std::string text;
-  for (const PlanSection& section : sections) {
-    TerminalText heading(colour, width);
-    heading.heading(plan::list_of(section.indices) + "  " + section.title);
-    text += (text.empty() ? "" : "\n") + heading.take() + section.body;
-  }
-  return text;
+  Sections sections;
+  for (const GpuPlan& gpu : plan.gpus)
+    sections.add(gpu.now.index, fmt::format("{}  {}", gpu.now.name, state_of(gpu)), body_of(gpu, colour, width));
+  return sections.text(colour, width);
 }
 
 std::string plan_json(const Plan& plan) {
@@ -233,34 +237,28 @@ std::string why_no_profiles(const GpuState& gpu) {
 }
 
 std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
-  TerminalText out(colour, 140);
-  if (gpus.empty()) out.line("the driver reports no GPU");
-  std::vector<bool> written(gpus.size());
+  if (gpus.empty()) return "  the driver reports no GPU\n";
+  Sections sections;
   bool any = false;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    if (written[i]) continue;
-    std::vector<std::uint32_t> indices;
-    for (std::size_t j = i; j < gpus.size(); ++j) {
-      if (!alike(gpus[i], gpus[j])) continue;
-      written[j] = true;
-      indices.push_back(gpus[j].index);
+  for (const GpuState& gpu : gpus) {
+    TerminalText body(colour, kProfilesWidth);
+    if (const auto why = why_no_profiles(gpu); !why.empty()) body.line(why);
+    if (!gpu.profiles.empty()) {
+      any = true;
+      write_profiles(gpu, body);
+      write_instances(gpu, body);
     }
-    const GpuState& gpu = gpus[i];
     const char* const state = !gpu.capable ? "does not support MIG" : gpu.enabled ? "MIG on" : "MIG off";
-    out.heading(fmt::format("{}  {}  {}", plan::list_of(indices), gpu.name, state));
-    if (const auto why = why_no_profiles(gpu); !why.empty()) out.line(why);
-    if (gpu.profiles.empty()) continue;
-    any = true;
-    write_profiles(gpu, out);
-    write_instances(gpu, out);
+    sections.add(gpu.index, fmt::format("{}  {}", gpu.name, state), body.take());
   }
+  TerminalText out(colour, kProfilesWidth);
   if (any) {
     out.heading("Columns");
     out.line("AT MOST counts instances of one profile alone; FREE counts how many more fit beside the present ones.");
     out.line("PLACEMENTS are the first memory slices and the number of slices.");
     out.line("RESOURCE is the name that pods request with migStrategy: mixed; with single, it is nvidia.com/gpu.");
   }
-  return out.take();
+  return sections.text(colour, kProfilesWidth) + (any ? "\n" : "") + out.take();
 }
 
 std::string profiles_json(const std::vector<GpuState>& gpus) {

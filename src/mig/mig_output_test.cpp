@@ -23,6 +23,11 @@ TEST(MigProfiles, StandTogetherWhereTheGpusAreAlike) {
   gpus[2].enabled = true;
   gpus[2].instances = {{.id = 1, .profile_id = 9, .placement = {4, 4}}};
   EXPECT_THAT(profiles_text(gpus, false), HasSubstr("GPU 2  NVIDIA H200  MIG on\n"));
+  gpus[0].enabled = true;
+  gpus[0].instances = {
+      {.id = 1, .profile_id = 9, .placement = {4, 4}, .compute = {{.placement = {0, 3}, .held = true}}}};
+  gpus[2].instances[0].compute = {{.placement = {0, 3}}};
+  EXPECT_THAT(profiles_text(gpus, false), HasSubstr("GPU 2  NVIDIA H200  MIG on\n")) << "one is in use";
 }
 
 TEST(MigProfiles, AreADocumentForPrograms) {
