@@ -1,4 +1,5 @@
-// MIG as a part of `tranche node`. The MIG manager: its inputs from the node and its effects on it. Partitions on demand
+// MIG as a part of `tranche node`. The MIG manager: its inputs from the node and its effects on it. Partitions on
+// demand
 // (`dra.partitions: onDemand`): how the GPUs are partitioned, and which of their MIG instances belong to claims.
 #include <algorithm>
 

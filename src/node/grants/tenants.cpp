@@ -137,7 +137,8 @@ void PodNotices::add_remarks() {
         }
       }
       if (first == nullptr || granted.memory.empty()) continue;
-      for (const auto& remark : mps::remarks_on(environment.threads.value_or(""), environment.memory.value_or(""), granted))
+      for (const auto& remark :
+           mps::remarks_on(environment.threads.value_or(""), environment.memory.value_or(""), granted))
         add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit", *first,
              pod.uid, remark.message});
     }
