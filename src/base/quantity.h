@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace tranche {
 
@@ -25,5 +26,8 @@ inline constexpr std::uint64_t kMostDevices = 1'000'000'000;
 // A count of an extended resource, which is a whole number but may be written "2", "2k", "1e1", "1000m", "1Ki". The
 // error's text continues "must be a whole number of devices, but ".
 Result<std::uint64_t> parse_count(std::string_view text);
+
+// Sizes on a command line: "512M", "3G", "14377MiB", "1GiB", "4096" (bytes). Binary units, as in MPS.
+std::optional<Bytes> parse_size(std::string_view text);
 
 }  // namespace tranche

@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
+#include "base/quantity.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "probe/main.h"
 
@@ -8,7 +12,7 @@ namespace {
 
 struct ProbeHeld {
   probe::ProbeCliOptions options;
-  std::vector<std::uint64_t> allocate;  // bytes
+  std::vector<std::string> allocate;
   double seconds = 0.25;
   double deadline = 30;
   std::optional<double> hold_for;
@@ -20,7 +24,14 @@ Duration from_seconds(double seconds) {
 }
 
 int probe(ProbeHeld& held) {
-  for (const auto size : held.allocate) held.options.probe.allocate.push_back({size});
+  for (const auto& text : held.allocate) {
+    const auto size = parse_size(text);
+    if (!size || size->value == 0) {
+      fmt::print(stderr, "tranche probe: --allocate: not a size: {}; write for example 512M or 3G\n", in_quotes(text));
+      return 2;
+    }
+    held.options.probe.allocate.push_back(*size);
+  }
   held.options.probe.run_for = from_seconds(held.seconds);
   held.options.deadline = from_seconds(held.deadline);
   held.options.hold = held.hold || held.hold_for.has_value();
@@ -36,10 +47,7 @@ void add_probe(CLI::App& app, Process& process) {
       "probe", "a small GPU program: SMs, memory, right answers and speed, as a process gets them here");
   auto& o = held->options;
   command->add_option("--device", o.probe.device, "index or UUID; the first visible by default");
-  command->add_option("--allocate", held->allocate, "try to allocate this much (512M, 3G); may be repeated")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description(""))
-      ->check([](const std::string& bytes) { return std::string(bytes == "0" ? "write for example 512M or 3G" : ""); })
-      ->type_name("TEXT");
+  command->add_option("--allocate", held->allocate, "try to allocate this much (512M, 3G); may be repeated");
   command->add_flag("--find-limit", o.probe.find_limit, "search for the largest single allocation");
   command->add_option("--seconds", held->seconds, "compute for this long; 0 for not at all")
       ->check(CLI::Range(0.0, 86400.0))
