@@ -1,5 +1,5 @@
 #pragma once
-// What the drivers of an inventory list for MIG, as mig/mig_models.h has it, for tests of partitions.
+// What the drivers of an inventory list for MIG, as gpu/mig/mig_models.h has it, for tests of partitions.
 #include "dra/partition.h"
 #include "gpu/inventory/inventory.h"
 #include "gpu/mig/mig_models.h"

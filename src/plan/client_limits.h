@@ -6,7 +6,7 @@
 //
 // Strict on purpose: only forms that are known to limit are accepted. Ordinals count the client's visible devices and
 // are refused; so are numbers without a unit, zero, negative and repeated entries, blanks and empty pieces.
-// Pure; fuzzed (tests/fuzz/client_limits_fuzz.cpp): parse ∘ render is the identity for whole MiB.
+// Pure; fuzzed (tests/fuzz/mps_fuzz.cpp): parse ∘ render is the identity for whole MiB.
 #include <span>
 #include <string>
 #include <string_view>
