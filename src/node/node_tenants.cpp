@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "base/text.h"
@@ -46,21 +47,24 @@ void NodeProgram::follow_tenants(bool listed) {
 
 // The ledger decides which. Those of claims stay: kubelet's NodeUnprepareResources ends them.
 void NodeProgram::remove_endpoints(bool listed) {
-  const auto known = endpoints_of(inputs_.pools);
-  auto endpoints = known.value_or(std::vector<grants::Endpoint>{});
-  std::set<std::string_view> of_claims;
-  if (inputs_.claims)
+  const auto is_planned = [this](const std::string& pool) { return plan::find_pool(decision_.plan, pool) != nullptr; };
+  const auto& pools = inputs_.pools;
+  std::vector<grants::Endpoint> endpoints;
+  // Without a new list of kubelet's, only those of a pool that is no longer planned can go.
+  if (listed || !std::ranges::all_of(pools.pools | std::views::keys, is_planned))
+    endpoints = endpoints_of(pools).value_or(std::vector<grants::Endpoint>{});
+  if (inputs_.claims && !endpoints.empty()) {
+    // What an older or a newer agent has prepared meanwhile is not known here.
+    const bool any_may_be = inputs_.claims->standing != ClaimsStanding::kOurs;
+    std::set<std::string_view> of_claims;
     for (const auto& [uid, claim] : inputs_.claims->prepared)
       for (const auto& part : claim.parts) of_claims.insert(part.grant);
-  // What an older or a newer agent has prepared meanwhile is not known here.
-  const bool any_may_be = inputs_.claims && inputs_.claims->standing != ClaimsStanding::kOurs;
-  std::erase_if(endpoints, [&](const auto& each) { return any_may_be || of_claims.contains(each.grant); });
-  if (known && listed)
+    std::erase_if(endpoints, [&](const auto& each) { return any_may_be || of_claims.contains(each.grant); });
+  }
+  if (pools.connected && listed)
     for (const auto& endpoint : ledger_.over(endpoints, loop_.now())) remove(endpoint);
-  std::erase_if(endpoints, [&](const auto& each) {
-    return each.has_clients || plan::find_pool(decision_.plan, each.pool) != nullptr;
-  });
-  const auto retiring = ledger_.retire(endpoints, known && inputs_.inventory);
+  std::erase_if(endpoints, [&](const auto& each) { return each.has_clients || is_planned(each.pool); });
+  const auto retiring = ledger_.retire(endpoints, pools.connected && inputs_.inventory);
   for (const auto& endpoint : retiring.now) remove(endpoint);
   retiring_ = retiring.later;
 }
