@@ -168,9 +168,10 @@ void Guarding::watch_the_sampling() {
 void Guarding::granted(const std::vector<grants::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
   figures_.change([&](guard::Figures& figures) {
-    for (const auto& grant : grants)  // of the previous tenant
-      std::erase_if(figures,
-                    [&](const auto& entry) { return entry.first.first == guard::tenant_of(tenants_, grant.id); });
+    for (const auto& grant : grants) {
+      const auto tenant = guard::tenant_of(tenants_, grant.id);  // the previous one
+      std::erase_if(figures, [&](const auto& entry) { return entry.first.first == tenant; });
+    }
   });
   processes_.attribute(pools_);
   join_tenants();
