@@ -158,11 +158,15 @@ std::string Programs::plugin_socket() const {
 }
 
 double resident_mb(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::ifstream file("/proc/" + std::to_string(pid) + "/smaps");
+  double kib = 0;
+  bool of_standin = false;
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("VmRSS:")) return std::strtod(line.c_str() + 6, nullptr) * 1024 / 1e6;
+    if (line.starts_with("Rss:")) kib += of_standin ? 0 : std::strtod(line.c_str() + 4, nullptr);
+    if (line.empty() || std::isupper(static_cast<unsigned char>(line[0]))) continue;  // else the head of a mapping
+    of_standin = line.find("/libnvidia-ml.so") != std::string::npos || line.ends_with("/node/state");
   }
-  return 0;
+  return kib * 1024 / 1e6;
 }
 
 std::uint64_t cpu_ns(pid_t pid, const std::string& thread) {

@@ -55,7 +55,7 @@ class Programs {
   std::vector<std::string> slots_;
 };
 
-double resident_mb(pid_t pid);                                    // VmRSS
+double resident_mb(pid_t pid);  // without the stand-in for NVIDIA's library and its state, 1.8 MB of both programs
 std::uint64_t cpu_ns(pid_t pid, const std::string& thread = "");  // of all threads, or of those of a name
 std::string build_dir();                                          // $TRANCHE_BUILD, or where this program is
 
