@@ -12,7 +12,6 @@
 #include <limits>
 #include <memory>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "base/text.h"
@@ -66,12 +65,6 @@ std::string name_of(const containers::Container& container) {
   return fmt::format("{}{} {}", kPodsContainer, container.pod_uid, container.id);
 }
 
-// One read: this is asked of every process of the node, and a tenant chooses how many threads its processes have. Under
-// cgroup v1, a process whose first thread has exited has no container here.
-bool is_in(const containers::Container& container, int pid) {
-  return container_at(fmt::format("/proc/{}", pid)) == container;
-}
-
 // From its own to the outermost below ours. Empty if its own is ours, or if they cannot be determined.
 std::vector<std::string> pid_namespaces(int pid) {
   const std::string ours = namespace_at("/proc/self", "pid");
@@ -99,10 +92,6 @@ std::string outermost_pid_namespace(int pid) {
 
 bool are_of_the_node(const std::string& mounts) {
   return mounts == namespace_at("/proc/self", "mnt") || mounts == namespace_at("/proc/1", "mnt");
-}
-
-bool started_before(const os::ProcessRef& one, const os::ProcessRef& other) {
-  return std::tie(one.start_ticks, one.pid) < std::tie(other.start_ticks, other.pid);
 }
 
 constexpr std::size_t kDeepest = 64;
@@ -172,32 +161,6 @@ std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   if (!above) return std::nullopt;
   auto mounts = namespace_of(above->empty() ? pid : above->back(), "mnt");
   return are_of_the_node(mounts) ? std::string() : mounts;
-}
-
-std::optional<os::ProcessRef> oldest_of(const std::string& container, int member) {
-  const auto known = by_cgroup(member).container;
-  if (known && name_of(*known) != container) return std::nullopt;  // another process has its pid
-  const auto own = outermost_pid_namespace(member);
-  const auto pids = own.empty() ? namespace_at("/proc/self", "pid") : own;
-  // The limit is never reached: each process is inspected once.
-  Ancestors ancestors("/proc", std::numeric_limits<std::size_t>::max(), Duration::max());
-  if (container.empty()) return std::nullopt;
-  const auto is_member = [&](int pid) {
-    if (known) return is_in(*known, pid);
-    // The first process is in the container's own pid namespace, never in a nested one: this cheap check skips most
-    // others.
-    if (namespace_of(pid, "pid") != pids || (own.empty() && is_of_the_node(pid))) return false;
-    return container_of(pid, ancestors) == container;
-  };
-  // A process that is younger than one that is known costs one read: a tenant may have any number of them.
-  std::optional<os::ProcessRef> oldest;
-  const auto look = [&](int pid) {
-    const auto ref = os::process_ref(pid);
-    if (ref && (!oldest || started_before(*ref, *oldest)) && is_member(pid)) oldest = *ref;
-  };
-  look(member);
-  for_each_process(look);
-  return oldest;
 }
 
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool) {

@@ -13,7 +13,6 @@
 
 #include "base/time.h"
 #include "os/clock/clock.h"
-#include "os/process/process.h"
 
 namespace tranche::mps {
 
@@ -76,9 +75,6 @@ bool is_below(int pid, int first);
 bool is_of_the_node(int pid);
 // Calls `look` for each process of the node.
 void for_each_process(const std::function<void(int pid)>& look);
-// The process of a container that started first: its init, whose exit ends the container. `member`: any process of the
-// container. Reads all of /proc.
-std::optional<os::ProcessRef> oldest_of(const std::string& container, int member);
 // The grant whose endpoint, below this MPS root and in this pool, the process sees. For clients that connected before
 // our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);

@@ -28,12 +28,10 @@ EndpointsContext::EndpointsContext(os::Loop& event_loop, EndpointsSettings with,
       settings(std::move(with)),
       on_change(std::move(changed)),
       looks(loop),
-      keeper(loop, {.mps_root = settings.paths.mps_root, .home = settings.home},
-             [this] {
-               for (auto* const each : all) each->let_newcomers();
-               on_change();
-             }),
-      ending_containers(loop) {}
+      keeper(loop, {.mps_root = settings.paths.mps_root, .home = settings.home}, [this] {
+        for (auto* const each : all) each->let_newcomers();
+        on_change();
+      }) {}
 
 Endpoints::Endpoints(EndpointsContext& context, const std::string& pool, EndpointsPool& owner)
     : context_(context),
@@ -179,28 +177,15 @@ void Endpoints::hold() {
   if (relay_) relay_->hold();
 }
 
-// A client may have no mounts of its container any more (chroot), so its container's first process counts as well. That
-// one is searched for once per container, because the search reads all of /proc.
-std::string Endpoints::grant_of_earlier(int pid, std::map<std::string, std::string>& known) const {
-  const auto& root = context_.settings.paths.mps_root;
-  if (auto grant = grant_by_mounts(pid, root, id_)) return *std::move(grant);
-  const auto container = container_of(pid);
-  if (container.empty()) return {};
-  const auto [found, fresh] = known.try_emplace(container);
-  if (const auto first = fresh ? oldest_of(container, pid) : std::nullopt)
-    found->second = grant_by_mounts(first->pid, root, id_).value_or(std::string());
-  return found->second;
-}
-
 void Endpoints::clients_seen(const std::vector<os::ProcessRef>& clients) {
   std::map<int, Seen> seen;
-  std::map<std::string, std::string> of_containers;
   for (const auto& client : clients) {
     const int pid = client.pid;
     if (relay_ && relay_->clients().grant_of(pid) != nullptr) continue;
     const auto known = seen_.find(pid);
     const bool same = known != seen_.end() && known->second.process == client;
-    auto grant = same ? known->second.grant : grant_of_earlier(pid, of_containers);
+    auto grant = same ? known->second.grant
+                      : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
     if (relay_ && !grant.empty()) {
       relay_->remember(grant, pid);
       client_connects(grant, pid);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -154,10 +153,6 @@ FoundHeirs find_heirs(const HeirsAsked& asked);
 // has exited, the container has no new clients at any endpoint. Loop thread only.
 class EndingContainers {
  public:
-  explicit EndingContainers(os::Loop& loop) : loop_(loop) {}
-  EndingContainers(const EndingContainers&) = delete;
-  EndingContainers& operator=(const EndingContainers&) = delete;
-
   // These are first processes, although the kernel does not show it: containers that share the pid namespace of their
   // pod or of the node. Until the next call.
   void note(std::vector<FirstProcess> first) { noted_ = std::move(first); }
@@ -167,20 +162,11 @@ class EndingContainers {
   // namespace that a process of the container has created below its own.
   static bool ends(const os::ProcessRef& first, int pid);
   // Why this process may not connect; "" if its container is not closed.
-  std::string refuses(int pid) const;
+  std::string refuses(int pid);
 
  private:
-  struct Closed {
-    std::string container;
-    std::unique_ptr<os::Process> first;
-  };
-  std::string container_with(const os::ProcessRef& process) const;
-
-  void exited(os::ProcessRef process);
-
-  os::Loop& loop_;
   std::vector<FirstProcess> noted_;
-  std::list<Closed> closed_;
+  std::vector<FirstProcess> closed_;
 };
 
 // How many contexts of clients the pool's server accepts on each of its devices. A grant's contexts count on the
@@ -367,7 +353,6 @@ class Endpoints final : public Admission, public RelayOwner {
   void look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done);
   bool keeps_memory(const std::string& grant) const { return context_.keeper.keeps_memory(owner_name(grant)); }
   void let_newcomers();
-  std::string grant_of_earlier(int pid, std::map<std::string, std::string>& known) const;
   std::size_t unknown_clients() const;
   std::size_t taken_by(const std::string& grant, const Endpoint& endpoint) const;
   std::size_t taken_on(const std::string& device, bool evenly) const;

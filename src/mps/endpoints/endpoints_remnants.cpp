@@ -322,34 +322,22 @@ FoundHeirs find_heirs(const HeirsAsked& asked) {
 
 // --- containers that end -------------------------------------------------------------------------------------------
 
-std::string EndingContainers::container_with(const os::ProcessRef& process) const {
-  if (const auto noted = std::ranges::find(noted_, process, &FirstProcess::process); noted != noted_.end())
-    return noted->container;
-  return os::is_first_of_namespace(process.pid) ? container_of(process.pid) : std::string();
-}
-
 std::string EndingContainers::close_with(const os::ProcessRef& process) {
-  const auto known = std::ranges::find(closed_, process, [](const Closed& each) { return each.first->ref(); });
-  if (known != closed_.end()) return known->container;
-  auto container = container_with(process);
+  if (os::process_ref(process.pid) != process) return {};
+  const auto found_in = [&](const std::vector<FirstProcess>& all) {
+    const auto found = std::ranges::find(all, process, &FirstProcess::process);
+    return found == all.end() ? std::string() : found->container;
+  };
+  if (auto closed = found_in(closed_); !closed.empty()) return closed;
+  auto container = found_in(noted_);
+  if (container.empty() && os::is_first_of_namespace(process.pid)) container = container_of(process.pid);
   if (container.empty()) return {};
-  auto watched = os::Process::adopt(loop_, process, [this, process](const os::ExitNote&) { exited(process); });
-  if (!watched) {
-    if (watched.error().kind != Kind::kNotFound)
-      log::warning("container.unwatched", {{"container", container}, {"why", watched.error()}});
-    return {};
-  }
   log::info("container.ends", {{"container", container},
                                {"pid", process.pid},
                                {"why", "its first process is being ended, and the kernel ends all others with it"},
                                {"effect", "its clients are ended as well, and new ones are refused until then"}});
-  closed_.push_back({container, *std::move(watched)});
+  closed_.push_back({container, process});
   return container;
-}
-
-// By value: the callback that holds it goes with the process.
-void EndingContainers::exited(os::ProcessRef process) {
-  std::erase_if(closed_, [&](const Closed& each) { return each.first->ref() == process; });
 }
 
 bool EndingContainers::ends(const os::ProcessRef& first, int pid) {
@@ -358,12 +346,13 @@ bool EndingContainers::ends(const os::ProcessRef& first, int pid) {
   return pids.back() != 1 || is_below(pid, first.pid);
 }
 
-std::string EndingContainers::refuses(int pid) const {
+std::string EndingContainers::refuses(int pid) {
+  std::erase_if(closed_, [](const FirstProcess& each) { return os::process_ref(each.process.pid) != each.process; });
   if (closed_.empty()) return {};
   Ancestors ancestors;
   const auto container = container_of(pid, ancestors);
   if (!container) return "its container is not known, and a container is being ended; start the program again";
-  if (std::ranges::find(closed_, *container, &Closed::container) == closed_.end()) return {};
+  if (std::ranges::find(closed_, *container, &FirstProcess::container) == closed_.end()) return {};
   return "the first process of its container is being ended; start the program again when the container has restarted";
 }
 
