@@ -10,7 +10,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
@@ -85,7 +84,8 @@ class GrantFiles {
 class ClientLooks {
  public:
   using Done = std::function<void(const std::string& why_not)>;  // "" = the process may connect
-  explicit ClientLooks(os::Loop& loop, Duration patience = std::chrono::milliseconds(500));
+  explicit ClientLooks(os::Loop& loop, Duration patience = std::chrono::milliseconds(500))
+      : loop_(loop), patience_(patience) {}
   ~ClientLooks();  // waits for no process: a look that has begun is left behind
   ClientLooks(const ClientLooks&) = delete;
   ClientLooks& operator=(const ClientLooks&) = delete;
@@ -110,12 +110,6 @@ class ClientLooks {
   std::uint64_t next_ = 1;
   LogPace pace_;
   std::uint64_t late_ = 0;  // looks that are past their deadline and still running
-  // Where results go: a look may outlive us and the loop.
-  struct Results {
-    std::mutex mutex;
-    os::Loop* loop = nullptr;  // null: they are not awaited
-  };
-  std::shared_ptr<Results> results_ = std::make_shared<Results>();
 };
 
 // --- heirs of clients that have exited -------------------------------------------------------------------------------
@@ -214,7 +208,6 @@ struct EndpointsContext {
   ClientLooks looks;
   Keeper keeper;
   EndingContainers ending_containers;
-  std::shared_ptr<bool> alive = std::make_shared<bool>(true);
   std::unique_ptr<os::Worker> heirs = os::Worker::start();  // for find_heirs(). Early: a pid limit may be reached later
 };
 

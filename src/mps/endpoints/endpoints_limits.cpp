@@ -181,14 +181,8 @@ void Endpoints::look_at_environment(const std::string& grant, int pid, const Cli
                       });
 }
 
-ClientLooks::ClientLooks(os::Loop& loop, Duration patience) : loop_(loop), patience_(patience) {
-  results_->loop = &loop;
-}
-
 ClientLooks::~ClientLooks() {
-  const std::lock_guard lock(results_->mutex);
-  results_->loop = nullptr;
-  if ((late_ > 0 || !waiting_.empty())) worker_->leave_behind();
+  if (late_ > 0 || !waiting_.empty()) worker_->leave_behind();
 }
 
 void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
@@ -196,13 +190,8 @@ void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
   const auto id = next_++;
   auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
   waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
-  worker_->run([this, id, pid, devices = std::move(devices), results = results_, awaited = waiting.awaited] {
-    auto why = *awaited ? why_not(pid, devices) : std::string();
-    const std::lock_guard lock(results->mutex);
-    if (results->loop == nullptr) return;
-    results->loop->post([this, id, results, why = std::move(why)] {
-      if (results->loop != nullptr) answered(id, why);  // it changes on this thread only
-    });
+  worker_->run(loop_, [this, id, pid, devices = std::move(devices), awaited = waiting.awaited] {
+    return [this, id, why = *awaited ? why_not(pid, devices) : std::string()] { answered(id, why); };
   });
 }
 

@@ -170,13 +170,12 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
     asked.remnants.push_back(*std::move(remnant));
   }
   if (asked.remnants.empty()) return done({});
-  context_.heirs->run([asked = std::move(asked), done, &context = context_, alive = std::weak_ptr(context_.alive)] {
-    context.loop.post([found = mps::find_heirs(asked), done, &context, alive] {
-      if (alive.expired()) return;
-      context.ending_containers.note(found.first);
+  context_.heirs->run(context_.loop, [asked = std::move(asked), done, &ending = context_.ending_containers] {
+    return [found = mps::find_heirs(asked), done, &ending] {
+      ending.note(found.first);
       done(found.of);
-      context.ending_containers.note({});
-    });
+      ending.note({});
+    };
   });
 }
 

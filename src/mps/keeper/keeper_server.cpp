@@ -163,13 +163,11 @@ void KeeperServer::died(const os::ProcessRef& process) {
 
 void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> files, bool last) {
   const std::size_t count = files.size();
-  closer_->run([this, process, last, count, share = clients_.at(process).share,
-                files = std::make_shared<std::vector<HeldFile>>(std::move(files)), alive = std::weak_ptr(alive_),
-                &loop = loop_] {
+  closer_->run(loop_, [this, process, last, count, share = clients_.at(process).share,
+                       files = std::make_shared<std::vector<HeldFile>>(std::move(files))] {
     const auto begun = os::mono_now();
     close_in_order(*files);
-    loop.post([this, process, last, share, count, alive, took = os::mono_now() - begun] {
-      if (alive.expired()) return;
+    return [this, process, last, share, count, took = os::mono_now() - begun] {
       share->files -= count;
       waited_ = std::max(waited_, took);
       if (last) {
@@ -183,7 +181,7 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
         });
       }
       end_if_idle();
-    });
+    };
   });
 }
 

@@ -8,10 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <condition_variable>
-#include <deque>
-#include <mutex>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -76,51 +75,12 @@ class Interrupts {
 
 }  // namespace
 
-struct TenantSockets::State {
-  void close_all() {
-    const Interrupts interrupts;
-    std::unique_lock lock(mutex);
-    running = true;
-    changed.notify_all();
-    while (!waiting.empty()) {
-      os::Fd fd = std::move(waiting.front());
-      waiting.pop_front();
-      lock.unlock();
-      fd.reset();
-      lock.lock();
-      --closing;
-      if (loop != nullptr) loop->post(on_closed);
-    }
-    running = started = false;
-  }
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<os::Fd> waiting;
-  std::size_t closing = 0;
-  bool started = false, running = false;
-  os::Loop* loop = nullptr;  // null: the owner has gone
-  std::function<void()> on_closed;
-};
-
-TenantSockets::TenantSockets(os::Loop& loop, std::function<void()> on_closed) : state_(std::make_shared<State>()) {
-  state_->loop = &loop;
-  state_->on_closed = [weak = std::weak_ptr(state_), on_closed = std::move(on_closed)] {
-    const auto state = weak.lock();
-    if (state && state->loop != nullptr) on_closed();
-  };
-}
-
 TenantSockets::~TenantSockets() {
-  std::unique_lock lock(state_->mutex);
-  state_->loop = nullptr;
-  // No thread could be started. The sockets stay open until the program ends, because closing one here could block for
-  // as long as the tenant wants.
-  static std::vector<std::shared_ptr<State>> left_open;
-  if (!state_->started && !state_->waiting.empty()) left_open.push_back(state_);
-  // A job that has not begun would be dropped, and what it closes would be closed here.
-  state_->changed.wait(lock, [this] { return !state_->started || state_->running; });
-  if (worker_ && state_->started) worker_->leave_behind();
+  if (closing_ > waiting_.size()) worker_->leave_behind();
+  // No thread could be started. They stay open until the program ends, because closing one here could block for as long
+  // as the tenant wants.
+  static std::vector<os::Fd> left_open;
+  std::ranges::move(waiting_, std::back_inserter(left_open));
 }
 
 void TenantSockets::close(os::Fd connection) {
@@ -141,22 +101,20 @@ void TenantSockets::close_listening(os::Fd listening) {
   }
 }
 
-std::size_t TenantSockets::closing() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->closing;
-}
-
 void TenantSockets::close_file(os::Fd file) {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->waiting.push_back(std::move(file));
-    ++state_->closing;
-    if (std::exchange(state_->started, true)) return;
-  }
+  ++closing_;
+  waiting_.push_back(std::move(file));
   if (!worker_) worker_ = os::Worker::try_start();
-  if (worker_) return worker_->run([state = state_] { state->close_all(); });
-  const std::lock_guard lock(state_->mutex);
-  state_->started = false;  // the next call tries again
+  if (!worker_) return;  // the next call tries again
+  for (auto& each : std::exchange(waiting_, {}))
+    worker_->run(loop_, [this, fd = std::make_shared<os::Fd>(std::move(each))] {
+      const Interrupts interrupts;
+      fd->reset();
+      return [this] {
+        --closing_;
+        on_closed_();
+      };
+    });
 }
 
 }  // namespace tranche::mps

@@ -8,6 +8,8 @@
 // Loop thread only. Never waits for a tenant; a thread that does when this is destroyed is left behind.
 #include <functional>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
@@ -17,20 +19,22 @@ namespace tranche::mps {
 
 class TenantSockets {
  public:
-  TenantSockets(os::Loop& loop, std::function<void()> on_closed);  // one of closing() less
+  TenantSockets(os::Loop& loop, std::function<void()> on_closed)  // one of closing() less
+      : loop_(loop), on_closed_(std::move(on_closed)) {}
   ~TenantSockets();
   TenantSockets(const TenantSockets&) = delete;
   TenantSockets& operator=(const TenantSockets&) = delete;
 
-  void close(os::Fd connection);           // with SO_PASSCRED, as listen_in() makes them
-  void close_listening(os::Fd listening);  // and the connections that it has not accepted
-  void close_file(os::Fd file);            // of any kind: on the thread
-  std::size_t closing() const;             // descriptors that are not closed yet
+  void close(os::Fd connection);                    // with SO_PASSCRED, as listen_in() makes them
+  void close_listening(os::Fd listening);           // and the connections that it has not accepted
+  void close_file(os::Fd file);                     // of any kind: on the thread
+  std::size_t closing() const { return closing_; }  // descriptors that are not closed yet
 
  private:
-  struct State;
-
-  std::shared_ptr<State> state_;
+  os::Loop& loop_;
+  std::function<void()> on_closed_;
+  std::vector<os::Fd> waiting_;  // for a thread
+  std::size_t closing_ = 0;
   std::unique_ptr<os::Worker> worker_;
 };
 

@@ -12,7 +12,7 @@ struct Worker::State {
     std::unique_lock lock(mutex);
     for (;;) {
       wake.wait(lock, [this] { return ending || !jobs.empty(); });
-      if (ending) return;
+      if (jobs.empty()) return;
       auto job = std::move(jobs.front());
       jobs.pop_front();
       lock.unlock();
@@ -34,7 +34,7 @@ Worker::~Worker() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
-    state_->jobs.clear();
+    if (!left_behind_) state_->jobs.clear();
   }
   state_->wake.notify_one();
   if (left_behind_)
@@ -50,6 +50,17 @@ void Worker::run(std::function<void()> job) {
     state_->jobs.push_back(std::move(job));
   }
   state_->wake.notify_one();
+}
+
+void Worker::run(Loop& loop, std::function<std::function<void()>()> job) {
+  run([state = state_, &loop, job = std::move(job)] {
+    auto turn = job();
+    const std::lock_guard lock(state->mutex);
+    if (state->ending) return;
+    loop.post([state, turn = std::move(turn)] {
+      if (!state->ending) turn();
+    });
+  });
 }
 
 std::unique_ptr<Worker> Worker::start() {

@@ -1,11 +1,12 @@
 #pragma once
 // A thread for calls that block (a kubelet question with a deadline), so that the loop never does. Jobs run one at a
-// time in the order given; results come back by Loop::post inside the job. Destroying it lets the job in progress
-// finish (give jobs a deadline), drops those waiting, and joins. A job that hangs in a call without a deadline can be
-// left behind instead.
+// time in the order given. Destroying it lets the job in progress finish (give jobs a deadline), drops those waiting,
+// and joins. Jobs that hang in a call without a deadline can be left behind instead.
 #include <functional>
 #include <memory>
 #include <thread>
+
+#include "os/loop/loop.h"
 
 namespace tranche::os {
 
@@ -17,8 +18,10 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
   void run(std::function<void()> job);  // any thread
-  // The job in progress may never return: destroying this does not wait for it. All that the job uses must belong to
-  // the job, because it may go on until the process ends.
+  // What the job returns runs on the loop, on whose thread this is destroyed; never after that.
+  void run(Loop& loop, std::function<std::function<void()>()> job);
+  // A job may never return: destroying this neither waits for the job in progress nor drops those waiting. All that a
+  // job uses must belong to the job, because it may go on until the process ends.
   void leave_behind() { left_behind_ = true; }
 
  private:
