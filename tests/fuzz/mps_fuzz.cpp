@@ -165,7 +165,8 @@ FUZZ(mps_relay) {
   bool introduced = false, served = false, taken = false;
   // Each step: what happens, how many descriptors come along, how long the text is, the text.
   while (text.size() >= 3 && passage.stage != mps::RelayStage::kEnded) {
-    const auto event = static_cast<mps::RelayEvent>(static_cast<unsigned char>(text[0]) % 13);
+    const unsigned what = static_cast<unsigned char>(text[0]) % 13;  // 5 to 7: the relay refuses the client
+    const auto event = static_cast<mps::RelayEvent>(what < 8 ? what : what - 3);
     const auto flags = static_cast<unsigned char>(text[1]);
     const auto length = std::min<std::size_t>(static_cast<unsigned char>(text[2]), text.size() - 3);
     mps::RelayMessage message{text.substr(3, length), flags % 3u, (flags & 4) != 0, {}};
@@ -173,7 +174,8 @@ FUZZ(mps_relay) {
     text.remove_prefix(3 + length);
     now += std::chrono::milliseconds(flags);
     const auto before = passage.stage;
-    switch (mps::step(passage, event, message, now, times)) {
+    const bool refused = what >= 5 && what < 8;
+    switch (refused ? ended(passage, mps::RelayEnd::kRefused) : mps::step(passage, event, message, now, times)) {
       case mps::RelayAction::kIntroduce:
         require(before == mps::RelayStage::kGreeting && message.bytes == mps::kRelayHello && passage.client.pid == 7);
         introduced = true;

@@ -312,8 +312,7 @@ class Endpoints final : public Admission, public RelayOwner {
   bool refuses_for_now(const std::string& grant, int pid) override { return !no_place(grant, pid).empty(); }
   void client_connects(const std::string& grant, int pid) override;
   void client_exited(int pid) override;
-  void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
-                   const std::string& why) override;
+  void ended_badly(const std::string& grant, const Passage& passage) override;
   void not_as_client(const Error& why) override;
   void clients_changed() override;
   void server_doubted() override { owner_.server_doubted(); }

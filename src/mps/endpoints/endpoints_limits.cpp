@@ -219,11 +219,10 @@ void ClientLooks::late(std::uint64_t id, int pid) {
   waiting.mapped().done("");
 }
 
-void Endpoints::ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
-                            const std::string& why) {
+void Endpoints::ended_badly(const std::string& grant, const Passage& passage) {
   using enum RelayEnd;
   auto* const endpoint = find(grant);
-  if (endpoint != nullptr && passage.end == kRefused) endpoint->refused_why = why;
+  if (endpoint != nullptr && passage.end == kRefused) endpoint->refused_why = passage.why;
   const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
   if (!suppressed) return;
   const bool refused = passage.end == kRefused || passage.end == kAbandoned;
@@ -231,9 +230,9 @@ void Endpoints::ended_badly(const std::string& grant, const Passage& passage, st
   log::warning(event, {{"pool", id_},
                        {"grant", grant},
                        {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
-                       {"uid", user},
+                       {"uid", passage.user},
                        {"what", to_string(passage.end)},
-                       {"why", why},
+                       {"why", passage.why},
                        {"suppressed", *suppressed}});
 }
 

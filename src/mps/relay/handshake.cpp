@@ -24,13 +24,6 @@ std::uint32_t context_of(std::string_view bytes) {
   return number_in<std::uint32_t>(bytes).value_or(1);
 }
 
-RelayAction ended(Passage& passage, RelayEnd end) {
-  passage.stage = RelayStage::kEnded;
-  passage.end = passage.garbled ? RelayEnd::kGarbled : end;
-  passage.until.reset();
-  return RelayAction::kEnd;
-}
-
 void enter(Passage& passage, RelayStage stage, MonoTime now, Duration deadline) {
   passage.stage = stage;
   passage.until.reset();
@@ -287,18 +280,20 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
     case RelayEvent::kConnected:
       if (passage.stage == RelayStage::kTurn) enter(passage, RelayStage::kGreeting, now, times.greeting);
       return RelayAction::kNothing;
-    case RelayEvent::kRefused:
-      return ended(passage, RelayEnd::kRefused);
-    case RelayEvent::kNoLimits:
-      return ended(passage, RelayEnd::kNoLimits);
-    case RelayEvent::kConnectorGone:
-      return ended(passage, RelayEnd::kAbandoned);
     case RelayEvent::kTimeUp:
       if (!passage.until || now < *passage.until) return RelayAction::kNothing;
       if (passage.stage == RelayStage::kTaken) return late_in_exchange(passage);
       return ended(passage, too_late(passage));
   }
   return RelayAction::kNothing;
+}
+
+RelayAction ended(Passage& passage, RelayEnd end, const std::string& why) {
+  passage.stage = RelayStage::kEnded;
+  passage.end = passage.garbled ? RelayEnd::kGarbled : end;
+  passage.why = why;
+  passage.until.reset();
+  return RelayAction::kEnd;
 }
 
 bool is_attempt(RelayEnd end) {

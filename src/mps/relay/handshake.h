@@ -165,7 +165,9 @@ struct RelayExchange {
 struct Passage {
   RelayStage stage = RelayStage::kCredentials;
   RelayEnd end = RelayEnd::kLooked;  // once ended
+  std::string why = {};              // with kRefused
   int connected_by = 0;              // the process that connected (SO_PEERCRED); 0 = not known
+  std::uint32_t user = 0;            // its user
   RelaySender client;                // set once it is known
   RelayQuestion question;            // with kAnswer
   std::size_t announced = 0;         // length of the next question in bytes
@@ -184,9 +186,6 @@ enum class RelayEvent {
   kClientGone,
   kDaemonGone,
   kConnected,
-  kRefused,
-  kNoLimits,
-  kConnectorGone,
   // In the exchange. The messages are forwarded before they are counted.
   kClientSaid,
   kServerSaid,
@@ -221,6 +220,8 @@ Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
                  const RelayTimes& times);
+// The relay ends it: kRefused, kNoLimits or kAbandoned.
+RelayAction ended(Passage& passage, RelayEnd end, const std::string& why = {});
 
 // What the server gets for this message of the client in the exchange; nullopt if the client breaks off with it. The
 // server reads the context's number as a signed one. Of the priority (0xff: not set, 0: normal, 1: low) it accepts any

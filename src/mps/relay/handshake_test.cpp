@@ -252,7 +252,7 @@ TEST_F(RelayTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
   for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting}) {
     passage_ = begin_passage(kPid, kStart, times_);
     until(stage);
-    EXPECT_EQ(happens(RelayEvent::kConnectorGone), RelayAction::kEnd);
+    EXPECT_EQ(ended(passage_, RelayEnd::kAbandoned), RelayAction::kEnd);
     expect_end(RelayEnd::kAbandoned);
     EXPECT_FALSE(is_attempt(RelayEnd::kAbandoned));
   }
@@ -489,7 +489,7 @@ TEST_F(RelayTest, AClientThatLeavesADaemonWithoutAServerHasLeft) {
 }
 
 TEST_F(RelayTest, NothingFollowsTheEnd) {
-  happens(RelayEvent::kRefused);
+  ended(passage_, RelayEnd::kRefused);
   expect_end(RelayEnd::kRefused);
   EXPECT_EQ(say(kRelayCredentials), RelayAction::kNothing);
   EXPECT_EQ(reply(kRelayHello), RelayAction::kNothing);

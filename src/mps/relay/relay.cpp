@@ -191,7 +191,7 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
   const auto passage = found->second;
-  if (!status && !may_pass(status.error().kind)) return passage->happens(RelayEvent::kNoLimits);
+  if (!status && !may_pass(status.error().kind)) return passage->end(RelayEnd::kNoLimits);
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
   // admitted nor disconnected.
   if (status && serving_ && passage->connect(settings_.daemon_socket)) return;
@@ -206,11 +206,11 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
 bool Relay::refuses(RelayPassage& passage) {
   const int pid = passage.state().client.pid;
   if (!passage.connector_lives()) {
-    passage.happens(RelayEvent::kConnectorGone);
+    passage.end(RelayEnd::kAbandoned);
     return true;
   }
   const auto why = owner_.refuses(passage.grant(), pid);
-  if (!why.empty()) passage.refuse(why);
+  if (!why.empty()) passage.end(RelayEnd::kRefused, why);
   return !why.empty();
 }
 
@@ -243,7 +243,7 @@ void Relay::looked(std::uint64_t id, const std::string& why_not) {
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile
   const auto passage = found->second;
-  if (!why_not.empty()) return passage->refuse(why_not);
+  if (!why_not.empty()) return passage->end(RelayEnd::kRefused, why_not);
   turns_.wait(id, passage->grant());
   pump();
 }
@@ -415,7 +415,7 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
   } else {
     ++endpoint.counters.failed;
   }
-  owner_.ended_badly(passage.grant(), state, passage.user(), passage.refused_why());
+  owner_.ended_badly(passage.grant(), state);
   if (state.end == kServerLate) ++late_;
   const bool foreign = !state.exchange.carried || state.exchange.foreign;
   const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);

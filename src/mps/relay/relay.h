@@ -103,9 +103,8 @@ class RelayOwner {
   virtual bool refuses_for_now(const std::string& grant, int pid) = 0;
   virtual void client_connects(const std::string& grant, int pid) = 0;  // a new process
   virtual void client_exited(int pid) = 0;
-  // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server). `why`: of a refusal.
-  virtual void ended_badly(const std::string& grant, const Passage& passage, std::uint32_t user,
-                           const std::string& why) = 0;
+  // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
+  virtual void ended_badly(const std::string& grant, const Passage& passage) = 0;
   // The daemon got our identity instead of a client's, and why. Called once until it works again.
   virtual void not_as_client(const Error& why) = 0;
   virtual void clients_changed() = 0;  // or what counters() returns

@@ -47,9 +47,7 @@ class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
   bool refuses_for_now(const std::string&, int) override { return false; }
   void client_connects(const std::string& grant, int pid) override { came_.emplace_back(grant, pid); }
   void client_exited(int pid) override { gone_.push_back(pid); }
-  void ended_badly(const std::string&, const Passage& passage, std::uint32_t, const std::string&) override {
-    ends_.push_back(passage.end);
-  }
+  void ended_badly(const std::string&, const Passage& passage) override { ends_.push_back(passage.end); }
   void not_as_client(const Error& why) override { not_itself_ = to_string(why); }
   void clients_changed() override {}
   void server_doubted() override { ++doubts_; }

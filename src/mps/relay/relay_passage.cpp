@@ -21,6 +21,7 @@ RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os
       peer_(peer_of(client.get())),
       times_(relay.settings_.times),
       state_(begin_passage(peer_.sender.pid, loop_.now(), times_)) {
+  state_.user = peer_.sender.uid;
   client_.fd = std::move(client);
 }
 
@@ -35,6 +36,14 @@ void RelayPassage::drop() {
   drop_client();
   close(daemon_);
   timer_.stop();
+}
+
+void RelayPassage::end(RelayEnd end, const std::string& why) {
+  if (state_.stage == RelayStage::kEnded) return;
+  const auto self = shared_from_this();
+  ended(state_, end, why);
+  drop();
+  relay_.ended(*this);
 }
 
 bool RelayPassage::leave_to_server() {
@@ -199,7 +208,7 @@ void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
 
 void RelayPassage::introduce() {
   // Otherwise a process that reused the pid since its turn would be introduced in its place.
-  if (!peer_.lives()) return happens(RelayEvent::kConnectorGone);
+  if (!peer_.lives()) return end(RelayEnd::kAbandoned);
   auto sent = send_packet(daemon_.fd.get(), kRelayCredentials, {}, &state_.client);
   const Status as_itself = sent;
   if (!sent && (sent.error().kind == Kind::kDenied || sent.error().kind == Kind::kNotFound)) {

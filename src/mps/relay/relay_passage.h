@@ -25,12 +25,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
 
   void begin();                             // sends the greeting
   Status connect(const std::string& path);  // at its turn, to the daemon. An error: no connection, it still waits
-  // From the relay: kNoLimits or kConnectorGone.
-  void happens(RelayEvent event, RelayPacket packet = {});
-  void refuse(const std::string& why) {
-    refused_why_ = why;
-    happens(RelayEvent::kRefused);
-  }
+  void end(RelayEnd end, const std::string& why = {});
   void drop();  // closes all sides, without a callback; its server accepts others afterwards
   // For an endpoint that closes. Closes the client's connection. true: the daemon is looking for a server, or the
   // server has not greeted the client yet; the passage continues without the client and its grant until Relay::ended().
@@ -42,11 +37,9 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   std::uint64_t id() const { return id_; }
   const std::string& grant() const { return grant_; }
   const Passage& state() const { return state_; }
-  std::uint32_t user() const { return peer_.sender.uid; }
   bool connector_lives() const { return peer_.lives(); }
   os::Fd take_connector() { return std::move(connector_); }  // valid once it is introduced
   bool was_let_in() const { return was_let_in_; }
-  const std::string& refused_why() const { return refused_why_; }
 
  private:
   struct Side {
@@ -56,6 +49,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
     os::Loop::Id watch = 0;
   };
 
+  void happens(RelayEvent event, RelayPacket packet = {});
   bool watch(Side& side);
   void unwatch(Side& side);
   void close(Side& side);
@@ -92,7 +86,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   const RelayTimes& times_;
   Passage state_;
   bool was_let_in_ = false;
-  std::string refused_why_;
   bool counts_ = false;       // its connection: Relay::connects() ran
   std::size_t channels_ = 0;  // that the client got
   os::Fd connector_;          // a second descriptor of the process, for the table of clients
