@@ -82,7 +82,6 @@ void Endpoints::make_relay() {
   auto settings = context_.settings.relay;
   settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
   relay_ = std::make_shared<Relay>(context_.loop, std::move(settings), *this);
-  set_kinds();
   restore_clients();
 }
 
@@ -110,7 +109,6 @@ Status Endpoints::listen(const std::string& grant) {
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
   (void)endpoint_of(grant);
   if (relay_) {
-    set_kinds();
     TRY_STATUS(relay_->open_endpoint(grant, *directory));
     relay_->keep_waiting(grant, ending_.contains(grant));
     return {};

@@ -316,6 +316,7 @@ class Endpoints final : public Admission, public RelayOwner {
   void not_as_client(const Error& why) override;
   void clients_changed() override;
   void server_doubted() override { owner_.server_doubted(); }
+  std::string kind_of(const std::string& grant) override;
   void prepare(const std::string& grant, const Prepared& done) override;
   std::string answer(const std::string& grant, const RelayQuestion& question) override;
   void look_at(const std::string& grant, int pid, const Looked& done) override;
@@ -339,7 +340,6 @@ class Endpoints final : public Admission, public RelayOwner {
   Status vacate(const std::string& grant);
   void end_former_clients(const std::string& grant, const std::vector<int>& clients);
   void recall(const std::string& grant);
-  void set_kinds();
   void note_prepared(const std::string& grant, const Status& status);
   std::string remains_of(const std::string& grant) const;
   void look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done);

@@ -86,10 +86,9 @@ Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
 }
 
 // Grants with the same limits may connect together.
-void Endpoints::set_kinds() {
-  if (!relay_) return;
-  for (const auto& [grant, endpoint] : endpoints_)
-    relay_->set_kind(grant, render_terms({.limits = endpoint.terms.limits}));
+std::string Endpoints::kind_of(const std::string& grant) {
+  const auto* const endpoint = find(grant);
+  return endpoint == nullptr ? std::string() : render_terms({.limits = endpoint->terms.limits});
 }
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.

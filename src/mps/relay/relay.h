@@ -111,6 +111,8 @@ class RelayOwner {
   // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke off
   // (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
   virtual void server_doubted() = 0;
+  // RelayTurns::KindOf.
+  virtual std::string kind_of(const std::string& grant) = 0;
   // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
   // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
   // waiting; after any other it is refused.
@@ -138,8 +140,6 @@ class Relay {
 
   // Listens at `<endpoint>/control` and replaces any file there. Idempotent while it listens there already.
   Status open_endpoint(const std::string& grant, const os::Dir& endpoint);
-  // An identifier of the limits of the grant's next clients, equal for equal limits.
-  void set_kind(const std::string& grant, const std::string& kind) { turns_.set_kind(grant, kind); }
   void close_endpoint(const std::string& grant);  // closes its connections too; admitted clients keep running
   // `waits`: new connections at an open endpoint stay in its backlog, until a call with false.
   void keep_waiting(const std::string& grant, bool waits);
@@ -227,7 +227,7 @@ class Relay {
   RelaySettings settings_;
   RelayOwner& owner_;
   ClientTable clients_;
-  RelayTurns turns_;
+  RelayTurns turns_{[this](const std::string& grant) { return owner_.kind_of(grant); }};
   std::map<std::string, Endpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::map<std::uint64_t, std::function<void()>> own_turns_;

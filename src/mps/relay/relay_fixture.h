@@ -51,6 +51,7 @@ class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
   void not_as_client(const Error& why) override { not_itself_ = to_string(why); }
   void clients_changed() override {}
   void server_doubted() override { ++doubts_; }
+  std::string kind_of(const std::string& grant) override { return kinds_[grant]; }
   void prepare(const std::string& grant, const Prepared& done) override { prepare_(grant, done); }
   std::string answer(const std::string& grant, const RelayQuestion& question) override {
     return answer_to(question, {{{"GPU-a", mib(3840)}}, Percent::whole(grant == kOne ? 25 : 75)});
@@ -137,7 +138,7 @@ class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
   sim::MpsWorld world_;
   RelayTimes times_;
   RelaySettings bounds_;
-  std::map<std::string, std::string> refusals_;
+  std::map<std::string, std::string> refusals_, kinds_;
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;
   std::vector<RelayEnd> ends_;

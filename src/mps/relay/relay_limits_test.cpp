@@ -20,8 +20,8 @@ class RelayWithLimits : public RelayAtTheEndpoint {
   }
   void SetUp() override {
     RelayAtTheEndpoint::SetUp();
-    relay_->set_kind(kOne, "5 %");
-    relay_->set_kind(kOther, "50 %");
+    kinds_[kOne] = "5 %";
+    kinds_[kOther] = "50 %";
   }
   bool comes_in(const sim::Fd& fd) {
     sim::Packet packet = next(fd);
@@ -62,7 +62,7 @@ TEST_F(RelayWithLimits, OtherKindsWaitForTheEndOfTheExchange) {
 }
 
 TEST_F(RelayWithLimits, ThoseOfOneKindComeInTogether) {
-  relay_->set_kind(kOther, "5 %");
+  kinds_[kOther] = "5 %";
   const sim::Fd one = introduced(kOne);
   EXPECT_EQ(next(one).bytes, sim::kDescriptor);  // and stays silent
   const sim::Fd other = introduced(kOther);

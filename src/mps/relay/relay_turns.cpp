@@ -9,29 +9,24 @@ void RelayTurns::wait(std::uint64_t id, const std::string& grant) {
   turns_.push_back({id, grant});
 }
 
-void RelayTurns::set_kind(const std::string& grant, const std::string& kind) {
-  standing_[grant].kind = kind;
-}
-
 std::optional<std::uint64_t> RelayTurns::next() {
   std::vector<Turn> with_daemon;
   std::ranges::copy_if(turns_, std::back_inserter(with_daemon), &Turn::with_daemon);
   if (connecting_ != 0 || with_daemon.size() >= kMostWithDaemon) return std::nullopt;
   Turn* best = nullptr;
-  Standing* standing = nullptr;
+  std::uint64_t* last = nullptr;
   for (auto& turn : turns_) {
     if (!turn.grant || std::ranges::find(with_daemon, turn.grant, &Turn::grant) != with_daemon.end()) continue;
-    Standing& of_grant = standing_[*turn.grant];
-    if (standing != nullptr && standing->last_turn <= of_grant.last_turn) continue;
+    std::uint64_t& of_grant = last_turns_[*turn.grant];
+    if (last != nullptr && *last <= of_grant) continue;
     best = &turn;
-    standing = &of_grant;
+    last = &of_grant;
   }
   if (best == nullptr) return std::nullopt;
-  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != standing->kind; }))
-    return std::nullopt;
-  standing->last_turn = ++last_turn_;
+  best->kind = kind_of_(*best->grant);
+  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != best->kind; })) return std::nullopt;
+  *last = ++last_turn_;
   best->with_daemon = true;
-  best->kind = standing->kind;
   return connecting_ = best->id;
 }
 
@@ -55,7 +50,7 @@ void RelayTurns::leave(std::uint64_t id) {
 void RelayTurns::forget(const std::string& grant) {
   for (auto& turn : turns_)
     if (turn.grant == grant) turn.grant.reset();
-  standing_.erase(grant);
+  last_turns_.erase(grant);
 }
 
 }  // namespace tranche::mps

@@ -8,9 +8,11 @@
 // The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
 // limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tranche::mps {
@@ -19,9 +21,11 @@ class RelayTurns {
  public:
   static constexpr std::size_t kMostWithDaemon = 2;
 
+  // An identifier of the limits of a grant's next clients, equal for equal limits.
+  using KindOf = std::function<std::string(const std::string& grant)>;
+  explicit RelayTurns(KindOf kind_of) : kind_of_(std::move(kind_of)) {}
+
   void wait(std::uint64_t id, const std::string& grant);
-  // An identifier of the limits of the grant's next clients, equal for equal limits; "" until it is set.
-  void set_kind(const std::string& grant, const std::string& kind);
   // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
   std::optional<std::uint64_t> next();
   void connected(std::uint64_t id);       // it is introduced: a client of another grant may be connected
@@ -37,14 +41,11 @@ class RelayTurns {
     bool with_daemon = false;
     std::string kind = {};  // as it was at its turn
   };
-  struct Standing {
-    std::string kind;
-    std::uint64_t last_turn = 0;  // counts turns
-  };
+  KindOf kind_of_;
   std::vector<Turn> turns_;       // those that wait are in the order of arrival
   std::uint64_t connecting_ = 0;  // 0 = none
   std::uint64_t last_turn_ = 0;
-  std::map<std::string, Standing> standing_;
+  std::map<std::string, std::uint64_t> last_turns_;  // of each grant, as a count of turns
 };
 
 }  // namespace tranche::mps

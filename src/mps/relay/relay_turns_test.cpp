@@ -10,6 +10,12 @@ namespace relay_turns_test {
 using ::testing::Eq;
 using ::testing::Optional;
 
+// With one map of kinds for each test.
+struct Turns : RelayTurns {
+  Turns() : RelayTurns([this](const std::string& grant) { return kinds[grant]; }) {}
+  std::map<std::string, std::string> kinds;
+};
+
 // With the daemon from its introduction on.
 void connect(RelayTurns& turns, std::uint64_t id) {
   ASSERT_THAT(turns.next(), Optional(Eq(id)));
@@ -17,7 +23,7 @@ void connect(RelayTurns& turns, std::uint64_t id) {
 }
 
 TEST(RelayTurns, OneIsConnectedAfterTheOther) {
-  RelayTurns turns;
+  Turns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
   EXPECT_THAT(turns.next(), Optional(Eq(1u)));
@@ -27,7 +33,7 @@ TEST(RelayTurns, OneIsConnectedAfterTheOther) {
 }
 
 TEST(RelayTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
-  RelayTurns turns;
+  Turns turns;
   for (std::uint64_t id : {1, 2}) turns.wait(id, "a");
   connect(turns, 1);
   EXPECT_EQ(turns.next(), std::nullopt);
@@ -36,7 +42,7 @@ TEST(RelayTurns, OfOneGrantOnlyOneClientIsWithTheDaemon) {
 }
 
 TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
-  RelayTurns turns;
+  Turns turns;
   for (std::uint64_t id = 1; id <= 16; ++id) turns.wait(id, "many");
   connect(turns, 1);
   turns.wait(17, "one");
@@ -46,7 +52,7 @@ TEST(RelayTurns, AGrantWithManyClientsDoesNotHoldUpTheOthers) {
 
 // Promise: mps/relay: A client waits for its server behind one other at most.
 TEST(RelayTurns, FewAreWithTheDaemonAtOnce) {
-  RelayTurns turns;
+  Turns turns;
   for (std::uint64_t id = 1; id <= 5; ++id) turns.wait(id, std::to_string(id));
   for (std::uint64_t id = 1; id <= RelayTurns::kMostWithDaemon; ++id) connect(turns, id);
   EXPECT_EQ(turns.next(), std::nullopt);
@@ -56,7 +62,7 @@ TEST(RelayTurns, FewAreWithTheDaemonAtOnce) {
 }
 
 TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
-  RelayTurns turns;
+  Turns turns;
   turns.wait(1, "a");
   turns.wait(2, "b");
   ASSERT_THAT(turns.next(), Optional(Eq(1u)));
@@ -70,9 +76,9 @@ TEST(RelayTurns, WithoutADaemonItIsFirstAgain) {
 
 // Promise: mps/limits/limits: Only grants with equal limits are with the daemon together.
 TEST(RelayTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
-  RelayTurns turns;
-  for (const char* grant : {"small", "also small"}) turns.set_kind(grant, "5 %");
-  turns.set_kind("large", "50 %");
+  Turns turns;
+  for (const char* grant : {"small", "also small"}) turns.kinds[grant] = "5 %";
+  turns.kinds["large"] = "50 %";
   turns.wait(1, "small");
   turns.wait(2, "also small");
   turns.wait(3, "large");
@@ -86,9 +92,9 @@ TEST(RelayTurns, OnlyGrantsOfOneKindAreWithTheDaemonTogether) {
 }
 
 TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
-  RelayTurns turns;
-  for (const char* grant : {"a", "b", "c"}) turns.set_kind(grant, "5 %");
-  turns.set_kind("large", "50 %");
+  Turns turns;
+  for (const char* grant : {"a", "b", "c"}) turns.kinds[grant] = "5 %";
+  turns.kinds["large"] = "50 %";
   turns.wait(1, "a");
   connect(turns, 1);
   turns.wait(2, "large");
@@ -104,12 +110,12 @@ TEST(RelayTurns, NobodyGoesBeforeOneThatWaitsForAnotherKindToLeave) {
 }
 
 TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
-  RelayTurns turns;
-  turns.set_kind("a", "5 %");
-  turns.set_kind("b", "50 %");
+  Turns turns;
+  turns.kinds["a"] = "5 %";
+  turns.kinds["b"] = "50 %";
   turns.wait(1, "a");
   connect(turns, 1);
-  turns.set_kind("a", "50 %");
+  turns.kinds["a"] = "50 %";
   turns.wait(2, "b");
   EXPECT_EQ(turns.next(), std::nullopt) << "the one that is in has 5 %";
   turns.leave(1);
@@ -119,7 +125,7 @@ TEST(RelayTurns, AKindThatChangesCountsFromTheNextTurnOn) {
 }
 
 TEST(RelayTurns, WhoLeavesTheQueueIsNotAskedFor) {
-  RelayTurns turns;
+  Turns turns;
   turns.wait(1, "a");
   turns.leave(1);
   turns.leave(1);
