@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include "os/process/process.h"
@@ -14,8 +12,6 @@
 
 namespace tranche::mps {
 namespace {
-
-constexpr int kBacklog = 128;
 
 #ifdef SO_PEERPIDFD
 constexpr int kPeerPidfd = SO_PEERPIDFD;
@@ -70,12 +66,6 @@ ssize_t receive(int fd, std::span<char> bytes, std::span<char> ancillary, int fl
   } while (got < 0 && (errno == EINTR || errno == ECONNRESET));
   header.msg_iov = nullptr;
   return got;
-}
-
-Result<os::Fd> new_socket(const std::string& path) {
-  os::Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return fail_errno("cannot make a socket", path);
-  return fd;
 }
 
 }  // namespace
@@ -146,34 +136,20 @@ Status send_packet(int fd, std::string_view bytes, std::span<const os::Fd> descr
 }
 
 Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
-  const std::string path = directory.path() + "/" + name;
   // Through the held directory, so that the length of its path does not matter.
-  const std::string here = fmt::format("/proc/self/fd/{}/", directory.fd());
-  const std::string newer = here + "." + name + ".new";
-  TRY(const auto address, os::unix_address(newer));
-  TRY(os::Fd fd, new_socket(path));
-  TRY_STATUS(directory.remove_tree("." + name + ".new"));
-  const auto failed = [&](const char* doing) {
-    const int err = errno;
-    ::unlink(newer.c_str());
-    return fail_errno(doing, path, err);
-  };
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return failed("cannot bind");
-  if (::chmod(newer.c_str(), 0666) != 0) return failed("cannot open a socket to all users");
+  auto fd = os::listen_in_place_of(fmt::format("/proc/self/fd/{}/{}", directory.fd(), name), SOCK_SEQPACKET, 0666);
+  const std::string path = directory.path() + "/" + name;
   const int on = 1;
-  if (::setsockopt(fd.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) return failed("cannot ask for credentials");
-  if (::listen(fd.get(), kBacklog) != 0) return failed("cannot listen");
-  struct stat there{};  // rename() does not replace a directory; only root writes here
-  if (::lstat((here + name).c_str(), &there) == 0 && S_ISDIR(there.st_mode)) TRY_STATUS(directory.remove_tree(name));
-  if (::rename(newer.c_str(), (here + name).c_str()) != 0) return failed("cannot put a socket in its place");
+  if (!fd)
+    fd.error().where = path;
+  else if (::setsockopt(fd->get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+    return fail_errno("cannot ask for credentials", path);
   return fd;
 }
 
 Result<os::Fd> connect_to_daemon(const std::string& path) {
-  TRY(const auto address, os::unix_address(path));
-  TRY(os::Fd fd, new_socket(path));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-    return fail_errno("cannot connect to the MPS daemon", path);
+  auto fd = os::connect_to(path, false, 0, SOCK_SEQPACKET);
+  if (!fd && fd.error().code != 0) return fail_errno("cannot connect to the MPS daemon", path, fd.error().code);
   return fd;
 }
 

@@ -240,7 +240,6 @@ TEST_F(RelayAtTheEndpoint, WhateverLiesInASocketsPlaceIsReplaced) {
     SCOPED_TRACE(kind.name);
     relay_->close_endpoint(kOne);
     kind.spoil(path(kOne) + "/control");
-    kind.spoil(path(kOne) + "/.control.new");
     open_endpoint(kOne);
     const sim::Fd fd = greeted(kOne);
   }

@@ -14,8 +14,8 @@ namespace {
 
 constexpr int kBacklog = 128;
 
-Result<Fd> stream_socket(int flags, const std::string& path) {
-  Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+Result<Fd> new_socket(int type, const std::string& path) {
+  Fd fd(::socket(AF_UNIX, SOCK_CLOEXEC | type, 0));
   if (!fd) return fail_errno("cannot make a socket", path);
   return fd;
 }
@@ -31,13 +31,13 @@ int bind_private(int fd, const sockaddr_un& address) {
 }
 
 // Removes the socket of a killed program.
-Status clear_stale(const std::string& path) {
+Status clear_stale(const std::string& path, int type) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Kind::kConflict, "cannot listen: something that is not a socket is in the way; move it away", path);
   }
-  const auto connected = connect_to(path, false);
+  const auto connected = connect_to(path, false, 0, type);
   if (connected || connected.error().code == EAGAIN) {
     return fail(Kind::kConflict, "cannot listen: another program answers there; stop it or choose another path", path);
   }
@@ -64,10 +64,10 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
-Result<Fd> listen_in_place_of(const std::string& path) {
+Result<Fd> listen_in_place_of(const std::string& path, int type, mode_t mode) {
   const std::string newer = path + "." + std::to_string(::getpid());
-  TRY(Fd fd, listen_at(newer));
-  if (::rename(newer.c_str(), path.c_str()) != 0) {
+  TRY(Fd fd, listen_at(newer, type));
+  if (::chmod(newer.c_str(), mode) != 0 || ::rename(newer.c_str(), path.c_str()) != 0) {
     int err = errno;
     // Only a directory cannot be replaced: it is exchanged with the socket and then removed.
     if (err == EISDIR) {
@@ -84,12 +84,12 @@ Result<Fd> listen_in_place_of(const std::string& path) {
   return fd;
 }
 
-Result<Fd> listen_at(const std::string& path) {
+Result<Fd> listen_at(const std::string& path, int type) {
   TRY(const auto address, unix_address(path));
-  TRY(Fd fd, stream_socket(SOCK_NONBLOCK, path));
+  TRY(Fd fd, new_socket(type | SOCK_NONBLOCK, path));
   int err = bind_private(fd.get(), address);
   if (err == EADDRINUSE) {
-    TRY_STATUS(clear_stale(path));
+    TRY_STATUS(clear_stale(path, type));
     err = bind_private(fd.get(), address);
   }
   if (err != 0) return fail_errno("cannot listen", path, err);
@@ -97,9 +97,9 @@ Result<Fd> listen_at(const std::string& path) {
   return fd;
 }
 
-Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us) {
+Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us, int type) {
   TRY(const auto address, unix_address(path));
-  TRY(Fd fd, stream_socket(blocking ? 0 : SOCK_NONBLOCK, path));
+  TRY(Fd fd, new_socket(type | (blocking ? 0 : SOCK_NONBLOCK), path));
   if (blocking) {
     const timeval limit{.tv_sec = timeout_us / 1'000'000, .tv_usec = timeout_us % 1'000'000};
     // connect() waits for space in the peer's queue for SO_SNDTIMEO (socket(7)).
