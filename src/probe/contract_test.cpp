@@ -37,7 +37,7 @@ TEST_F(Probe, ComputesOnTensorCores) {
   const Json json = probe.json();
   EXPECT_TRUE(json["throughput"]["tensorCores"]);
   EXPECT_EQ(json["answers"]["wrong"], 0);
-  EXPECT_EQ(json["answers"]["checked"], (4 << 20) + 132 * 1024 + 132 * 1024);
+  EXPECT_EQ(json["answers"]["checked"], (4 << 20) + 8 * 132 * 1024 + 132 * 1024);
 }
 
 TEST_F(Probe, TakesTheGpuThatWasNamed) {

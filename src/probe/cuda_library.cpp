@@ -82,16 +82,10 @@ Result<std::vector<std::uint32_t>> DeviceMemory::read(std::size_t words) const {
 
 Result<CudaModule> compile(const CudaLibrary& cuda, const char* ptx) {
   CudaModule module = nullptr;
-  const CudaFunctions& f = cuda.functions();
   std::array<char, 2048> log{};
-  int code = kCudaSuccess;
-  if (f.module_load_with_options != nullptr) {
-    std::array<int, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferBytes};
-    std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
-    code = f.module_load_with_options(&module, ptx, 2, options.data(), values.data());
-  } else {
-    code = f.module_load(&module, ptx);
-  }
+  std::array<int, 2> options{kJitErrorLogBuffer, kJitErrorLogBufferBytes};
+  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  const int code = cuda.functions().module_load(&module, ptx, 2, options.data(), values.data());
   if (code == kCudaSuccess) return module;
   Error error = cuda.error(code, "the probe's kernels do not compile", "cuModuleLoadData");
   if (log[0] != '\0') error.what += std::string(" (") + std::string(trimmed(log.data())) + ")";

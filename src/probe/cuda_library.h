@@ -63,8 +63,7 @@ struct CudaFunctions {
   int (*memory_free)(CudaAddress) = need("cuMemFree_v2");
   int (*memory_set)(CudaAddress, unsigned char, std::size_t) = find({"cuMemsetD8_v2"});
   int (*copy_to_host)(void*, CudaAddress, std::size_t) = need("cuMemcpyDtoH_v2");
-  int (*module_load)(CudaModule*, const void*) = need("cuModuleLoadData");
-  int (*module_load_with_options)(CudaModule*, const void*, unsigned, int*, void**) = find({"cuModuleLoadDataEx"});
+  int (*module_load)(CudaModule*, const void*, unsigned, int*, void**) = need("cuModuleLoadDataEx");
   int (*module_function)(CudaFunction*, CudaModule, const char*) = need("cuModuleGetFunction");
   int (*launch)(CudaFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CudaStream, void**,
                 void**) = need("cuLaunchKernel");

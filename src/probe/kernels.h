@@ -2,16 +2,13 @@
 // The probe's GPU code as PTX text, which every driver since CUDA 9 compiles for its own GPU (ISA 6.0, sm_50 and
 // newer), and the same arithmetic for the host, so that what the GPU wrote can be checked. Pure; no toolkit is needed.
 //
-//   tranche_fill(u64 out, u32 count, u32 seed)   any grid: out[i] = fill_value(i, seed) for i < count (grid-stride
-//   loop) tranche_spin(u64 out, u32 iterations)        thread i of the grid: out[i] = spin_value(i, iterations); no
-//   memory traffic
-//                                                but one store, so a block occupies an SM for a time that it alone
-//                                                decides
-//   tranche_smid(u64 out, u32 iterations)        block b: out[b] = number of the SM it ran on, after spinning as above
-//   tranche_tensor(u64 out, u32 iterations)      thread i of the grid: out[i] = tensor_value(i, iterations), by bf16
-//                                                products on tensor cores (a module of its own, kTensorPtx: ISA 7.0,
-//                                                sm_80 and newer). Killed in the middle it kills its neighbours under
-//                                                MPS as frameworks' products do (docs/internals/evidence/stopping.md)
+//   tranche_compute(u64 out, u32 iterations, u64 sms)
+//     thread i of the grid: out[i] = compute_value(i, iterations); no memory traffic but one store, so a block occupies
+//     an SM for a time that it alone decides. Where `sms` is not 0, block b: sms[b] = number of the SM it runs on
+//   tranche_tensor(u64 out, u32 iterations)
+//     thread i of the grid: out[i] = tensor_value(i, iterations), by bf16 products on tensor cores (a module of its
+//     own, kTensorPtx: ISA 7.0, sm_80 and newer). Killed in the middle it kills its neighbours under MPS as frameworks'
+//     products do (docs/internals/evidence/stopping.md)
 //
 // All are launched with kThreadsPerBlock threads in x: 32 warps keep the integer pipes of one SM full, so one block
 // in flight per SM is already full speed and blocks per second grow with the number of SMs.
@@ -20,20 +17,13 @@
 
 namespace tranche::probe {
 
-inline constexpr const char* kFillKernel = "tranche_fill";
-inline constexpr const char* kSpinKernel = "tranche_spin";
-inline constexpr const char* kSmidKernel = "tranche_smid";
+inline constexpr const char* kComputeKernel = "tranche_compute";
 inline constexpr const char* kTensorKernel = "tranche_tensor";
 inline constexpr unsigned kThreadsPerBlock = 1024;
 inline constexpr int kTensorCapability = 8;  // major, from which kTensorPtx compiles
 
-constexpr std::uint32_t fill_value(std::uint32_t index, std::uint32_t seed) {
-  const std::uint32_t mixed = (index ^ seed) * 0x9E3779B1u;
-  return mixed ^ (mixed >> 16);
-}
-
 // What a thread holds after `iterations` steps x → x·1664525 + 1013904223 from its own index; O(log iterations).
-constexpr std::uint32_t spin_value(std::uint32_t index, std::uint32_t iterations) {
+constexpr std::uint32_t compute_value(std::uint32_t index, std::uint32_t iterations) {
   std::uint32_t factor = 1, addend = 0;  // of the steps taken so far: x → factor·x + addend
   std::uint32_t step_factor = 1664525u, step_addend = 1013904223u;
   for (std::uint32_t left = iterations; left != 0; left >>= 1) {
@@ -58,55 +48,19 @@ inline constexpr const char* kPtx = R"ptx(
 .target sm_50
 .address_size 64
 
-.visible .entry tranche_fill(
-  .param .u64 tranche_fill_out,
-  .param .u32 tranche_fill_count,
-  .param .u32 tranche_fill_seed
+.visible .entry tranche_compute(
+  .param .u64 tranche_compute_out,
+  .param .u32 tranche_compute_iterations,
+  .param .u64 tranche_compute_sms
 )
 {
-  .reg .pred %p<3>;
-  .reg .b32 %r<16>;
-  .reg .b64 %rd<6>;
-
-  ld.param.u64 %rd1, [tranche_fill_out];
-  ld.param.u32 %r1, [tranche_fill_count];
-  ld.param.u32 %r2, [tranche_fill_seed];
-  cvta.to.global.u64 %rd2, %rd1;
-  mov.u32 %r3, %ntid.x;
-  mov.u32 %r4, %ctaid.x;
-  mov.u32 %r5, %tid.x;
-  mov.u32 %r6, %nctaid.x;
-  mad.lo.u32 %r7, %r4, %r3, %r5;
-  mul.lo.u32 %r8, %r6, %r3;
-  mov.u32 %r13, 0x9E3779B1;
-  setp.ge.u32 %p1, %r7, %r1;
-  @%p1 bra fill_done;
-fill_next:
-  xor.b32 %r9, %r7, %r2;
-  mul.lo.u32 %r10, %r9, %r13;
-  shr.u32 %r11, %r10, 16;
-  xor.b32 %r12, %r10, %r11;
-  mul.wide.u32 %rd3, %r7, 4;
-  add.s64 %rd4, %rd2, %rd3;
-  st.global.u32 [%rd4], %r12;
-  add.u32 %r7, %r7, %r8;
-  setp.lt.u32 %p2, %r7, %r1;
-  @%p2 bra fill_next;
-fill_done:
-  ret;
-}
-
-.visible .entry tranche_spin(
-  .param .u64 tranche_spin_out,
-  .param .u32 tranche_spin_iterations
-)
-{
-  .reg .pred %p<3>;
+  .reg .pred %p<5>;
   .reg .b32 %r<10>;
-  .reg .b64 %rd<6>;
+  .reg .b64 %rd<9>;
 
-  ld.param.u64 %rd1, [tranche_spin_out];
-  ld.param.u32 %r1, [tranche_spin_iterations];
+  ld.param.u64 %rd1, [tranche_compute_out];
+  ld.param.u32 %r1, [tranche_compute_iterations];
+  ld.param.u64 %rd5, [tranche_compute_sms];
   cvta.to.global.u64 %rd2, %rd1;
   mov.u32 %r2, %ntid.x;
   mov.u32 %r3, %ctaid.x;
@@ -116,51 +70,24 @@ fill_done:
   mov.u32 %r7, 1664525;
   mov.u32 %r8, 1013904223;
   setp.eq.u32 %p1, %r1, 0;
-  @%p1 bra spin_done;
-spin_next:
+  @%p1 bra compute_done;
+compute_next:
   mad.lo.u32 %r6, %r6, %r7, %r8;
   sub.u32 %r1, %r1, 1;
   setp.ne.u32 %p2, %r1, 0;
-  @%p2 bra spin_next;
-spin_done:
+  @%p2 bra compute_next;
+compute_done:
   mul.wide.u32 %rd3, %r5, 4;
   add.s64 %rd4, %rd2, %rd3;
   st.global.u32 [%rd4], %r6;
-  ret;
-}
-
-.visible .entry tranche_smid(
-  .param .u64 tranche_smid_out,
-  .param .u32 tranche_smid_iterations
-)
-{
-  .reg .pred %p<4>;
-  .reg .b32 %r<10>;
-  .reg .b64 %rd<6>;
-
-  ld.param.u64 %rd1, [tranche_smid_out];
-  ld.param.u32 %r1, [tranche_smid_iterations];
-  cvta.to.global.u64 %rd2, %rd1;
-  mov.u32 %r2, %ctaid.x;
-  mov.u32 %r3, %tid.x;
-  mov.u32 %r4, %smid;
-  mov.u32 %r5, %r3;
-  mov.u32 %r6, 1664525;
-  mov.u32 %r7, 1013904223;
-  setp.eq.u32 %p1, %r1, 0;
-  @%p1 bra smid_store;
-smid_next:
-  mad.lo.u32 %r5, %r5, %r6, %r7;
-  sub.u32 %r1, %r1, 1;
-  setp.ne.u32 %p2, %r1, 0;
-  @%p2 bra smid_next;
-smid_store:
-  mul.wide.u32 %rd3, %r2, 4;
-  add.s64 %rd4, %rd2, %rd3;
-  setp.eq.u32 %p3, %r5, 0;
-  @%p3 st.global.u32 [%rd4], %r4;
-  setp.eq.u32 %p3, %r3, 0;
-  @%p3 st.global.u32 [%rd4], %r4;
+  setp.eq.u64 %p3, %rd5, 0;
+  setp.ne.or.u32 %p4, %r4, 0, %p3;
+  @%p4 ret;
+  cvta.to.global.u64 %rd6, %rd5;
+  mov.u32 %r9, %smid;
+  mul.wide.u32 %rd7, %r3, 4;
+  add.s64 %rd8, %rd6, %rd7;
+  st.global.u32 [%rd8], %r9;
   ret;
 }
 )ptx";

@@ -90,93 +90,90 @@ std::vector<DeviceMemory> allocate_asked(const CudaLibrary& cuda, const std::vec
   return held;
 }
 
-struct Kernels {
-  CudaFunction fill = nullptr;
-  CudaFunction spin = nullptr;
-  CudaFunction smid = nullptr;
-  CudaFunction tensor = nullptr;  // null: not asked for
+struct Kernel {
+  CudaFunction function = nullptr;
+  const char* name = kComputeKernel;
+  std::uint32_t (*answer)(std::uint32_t thread, std::uint32_t iterations) = compute_value;
+  std::uint32_t iterations = 4096;  // about 0.1 ms: short enough that dying in it hurts no neighbour
 };
 
-constexpr std::uint32_t kFillWords = 4u << 20;  // 16 MiB: fits into the smallest share
-constexpr std::uint32_t kFillSeed = 0x7a11c3u;
-constexpr std::uint32_t kSpinIterations = 4096;    // about 0.1 ms: short enough that dying in it hurts no neighbour
-constexpr std::uint32_t kSmidIterations = 40'000;  // long enough that blocks spread over all SMs before one ends
 // About 10 ms, as a framework's product in a small share: long enough that dying in it would hurt the neighbours.
 constexpr std::uint32_t kTensorIterations = 128 << 10;
-constexpr std::uint64_t kLimitStep = 2ull << 20;  // the driver hands out memory in pieces of 2 MiB
+constexpr std::uint32_t kManyBlocks = 4096;        // 16 MiB of answers: fits into the smallest share
+constexpr std::uint32_t kFewIterations = 16;       // the time of many blocks is that of their memory
+constexpr std::uint32_t kSmidIterations = 40'000;  // long enough that blocks spread over all SMs before one ends
+constexpr std::uint64_t kLimitStep = 2ull << 20;   // the driver hands out memory in pieces of 2 MiB
 
-Status launch(const CudaLibrary& cuda, CudaFunction function, std::uint32_t blocks, void** parameters,
-              const char* name) {
-  return cuda.check(
-      cuda.functions().launch(function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, nullptr, parameters, nullptr),
-      "a kernel cannot be started", name);
-}
+// Blocks of a kernel, and memory for the answer of each thread.
+struct Grid {
+  static Result<Grid> make(const CudaLibrary& cuda, const Kernel& kernel, std::uint32_t blocks) {
+    TRY(auto memory, DeviceMemory::allocate(cuda, std::size_t{blocks} * kThreadsPerBlock * sizeof(std::uint32_t)));
+    return Grid{cuda, kernel, blocks, std::move(memory)};
+  }
 
-Status wait(const CudaLibrary& cuda, const char* name) {
-  return cuda.check(cuda.functions().context_synchronize(), "a kernel failed", name);
-}
+  Status launch(CudaAddress sms = 0) {
+    CudaAddress out = answers.address();
+    void* parameters[] = {&out, &kernel.iterations, &sms};
+    return cuda.check(
+        cuda.functions().launch(kernel.function, blocks, 1, 1, kThreadsPerBlock, 1, 1, 0, nullptr, parameters, nullptr),
+        "a kernel cannot be started", kernel.name);
+  }
+
+  Status wait() const { return cuda.check(cuda.functions().context_synchronize(), "a kernel failed", kernel.name); }
+
+  Status check(ProbeReport& report) const {
+    TRY(const std::vector<std::uint32_t> words, answers.read(std::size_t{blocks} * kThreadsPerBlock));
+    for (std::uint32_t i = 0; i < words.size(); ++i)
+      report.wrong_words += words[i] != kernel.answer(i, kernel.iterations);
+    report.checked_words += words.size();
+    return {};
+  }
+
+  const CudaLibrary& cuda;
+  Kernel kernel;
+  std::uint32_t blocks;
+  DeviceMemory answers;
+};
 
 std::uint32_t blocks_of(const ProbeReport& report, std::uint32_t asked) {
   return asked != 0 ? asked : std::max<std::uint32_t>(report.sms_by_attribute, 1);
 }
 
-Status check_answers(const CudaLibrary& cuda, const Kernels& kernels, ProbeReport& report) {
-  TRY(const DeviceMemory memory, DeviceMemory::allocate(cuda, kFillWords * sizeof(std::uint32_t)));
-  CudaAddress out = memory.address();
-  std::uint32_t count = kFillWords, seed = kFillSeed;
-  void* fill_parameters[] = {&out, &count, &seed};
-  TRY_STATUS(launch(cuda, kernels.fill, blocks_of(report, 0) * 2, fill_parameters, kFillKernel));
-  TRY_STATUS(wait(cuda, kFillKernel));
-  TRY(const std::vector<std::uint32_t> filled, memory.read(kFillWords));
-  for (std::uint32_t i = 0; i < kFillWords; ++i) report.wrong_words += filled[i] != fill_value(i, seed);
-
-  std::uint32_t iterations = kSpinIterations;
-  const std::uint32_t blocks = std::min(blocks_of(report, 0), kFillWords / kThreadsPerBlock);
-  void* spin_parameters[] = {&out, &iterations};
-  TRY_STATUS(launch(cuda, kernels.spin, blocks, spin_parameters, kSpinKernel));
-  TRY_STATUS(wait(cuda, kSpinKernel));
-  TRY(const std::vector<std::uint32_t> spun, memory.read(std::size_t{blocks} * kThreadsPerBlock));
-  for (std::uint32_t i = 0; i < spun.size(); ++i) report.wrong_words += spun[i] != spin_value(i, iterations);
-  report.checked_words += filled.size() + spun.size();
-  return {};
+Status check_answers(const CudaLibrary& cuda, Kernel kernel, ProbeReport& report) {
+  kernel.iterations = kFewIterations;
+  TRY(Grid grid, Grid::make(cuda, kernel, kManyBlocks));
+  TRY_STATUS(grid.launch());
+  TRY_STATUS(grid.wait());
+  return grid.check(report);
 }
 
-Status count_sms(const CudaLibrary& cuda, const Kernels& kernels, ProbeReport& report) {
-  const std::uint32_t blocks = blocks_of(report, 0) * 8;
-  TRY(const DeviceMemory memory, DeviceMemory::allocate(cuda, blocks * sizeof(std::uint32_t)));
-  CudaAddress out = memory.address();
-  std::uint32_t iterations = kSmidIterations;
-  void* parameters[] = {&out, &iterations};
-  TRY_STATUS(launch(cuda, kernels.smid, blocks, parameters, kSmidKernel));
-  TRY_STATUS(wait(cuda, kSmidKernel));
-  TRY(const std::vector<std::uint32_t> ran_on, memory.read(blocks));
+Status count_sms(const CudaLibrary& cuda, Kernel kernel, ProbeReport& report) {
+  kernel.iterations = kSmidIterations;
+  TRY(Grid grid, Grid::make(cuda, kernel, blocks_of(report, 0) * 8));
+  TRY(const DeviceMemory memory, DeviceMemory::allocate(cuda, grid.blocks * sizeof(std::uint32_t)));
+  TRY_STATUS(grid.launch(memory.address()));
+  TRY_STATUS(grid.wait());
+  TRY(const std::vector<std::uint32_t> ran_on, memory.read(grid.blocks));
   report.sms_seen = static_cast<std::uint32_t>(std::set<std::uint32_t>(ran_on.begin(), ran_on.end()).size());
-  return {};
+  return grid.check(report);
 }
 
-Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const ProbeOptions& options,
+Status measure_throughput(const CudaLibrary& cuda, const Kernel& kernel, const ProbeOptions& options,
                           ProbeReport& report) {
   if (options.run_for <= Duration::zero()) return {};
+  TRY(Grid grid, Grid::make(cuda, kernel, blocks_of(report, options.blocks)));
   Throughput measured;
-  measured.blocks_per_launch = blocks_of(report, options.blocks);
-  measured.tensor_cores = kernels.tensor != nullptr;
-  measured.iterations = measured.tensor_cores ? kTensorIterations : kSpinIterations;
-  const CudaFunction kernel = measured.tensor_cores ? kernels.tensor : kernels.spin;
-  const char* const name = measured.tensor_cores ? kTensorKernel : kSpinKernel;
-  TRY(const DeviceMemory memory,
-      DeviceMemory::allocate(cuda, std::size_t{measured.blocks_per_launch} * kThreadsPerBlock * sizeof(std::uint32_t)));
-  CudaAddress out = memory.address();
-  void* parameters[] = {&out, &measured.iterations};
-  TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));  // not counted: warms up
-  TRY_STATUS(wait(cuda, name));
+  measured.blocks_per_launch = grid.blocks;
+  measured.tensor_cores = options.tensor_cores;
+  measured.iterations = kernel.iterations;
+  TRY_STATUS(grid.launch());  // not counted: warms up
+  TRY_STATUS(grid.wait());
   const MonoTime begin = os::mono_now();
   MonoTime now = begin;
   do {
-    for (std::uint32_t i = 0; i < options.queue; ++i) {
-      TRY_STATUS(launch(cuda, kernel, measured.blocks_per_launch, parameters, name));
-    }
+    for (std::uint32_t i = 0; i < options.queue; ++i) TRY_STATUS(grid.launch());
     if (measured.launches == 0 && options.on_stage) options.on_stage("computing");
-    TRY_STATUS(wait(cuda, name));
+    TRY_STATUS(grid.wait());
     measured.launches += options.queue;
     now = os::mono_now();
   } while (now - begin < options.run_for && !(options.stop && options.stop()));
@@ -184,11 +181,7 @@ Status measure_throughput(const CudaLibrary& cuda, const Kernels& kernels, const
   measured.blocks_per_second =
       static_cast<double>(measured.launches) * measured.blocks_per_launch / std::max(measured.seconds, 1e-9);
   report.throughput = measured;
-  TRY(const std::vector<std::uint32_t> sums, memory.read(std::size_t{measured.blocks_per_launch} * kThreadsPerBlock));
-  const auto right = measured.tensor_cores ? tensor_value : spin_value;
-  for (std::uint32_t i = 0; i < sums.size(); ++i) report.wrong_words += sums[i] != right(i, measured.iterations);
-  report.checked_words += sums.size();
-  return {};
+  return grid.check(report);
 }
 
 Status find_largest_allocation(const CudaLibrary& cuda, ProbeReport& report) {
@@ -242,10 +235,9 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
 
   stage("compiling the kernels");
   TRY(CudaModule module, timed(report.compile_time, [&] { return compile(cuda, kPtx); }));
-  Kernels kernels;
-  TRY(kernels.fill, find_kernel(cuda, module, kFillKernel));
-  TRY(kernels.spin, find_kernel(cuda, module, kSpinKernel));
-  TRY(kernels.smid, find_kernel(cuda, module, kSmidKernel));
+  Kernel kernel;
+  TRY(kernel.function, find_kernel(cuda, module, kernel.name));
+  Kernel timed_kernel = kernel;
   if (options.tensor_cores) {
     if (report.capability_major < kTensorCapability)
       return fail(Kind::kUnsupported,
@@ -253,18 +245,19 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
                       std::to_string(report.capability_minor) + ", and the kernel needs 8.0: leave the flag out",
                   "--tensor-cores");
     TRY(CudaModule tensor_module, compile(cuda, kTensorPtx));
-    TRY(kernels.tensor, find_kernel(cuda, tensor_module, kTensorKernel));
+    timed_kernel = {.name = kTensorKernel, .answer = tensor_value, .iterations = kTensorIterations};
+    TRY(timed_kernel.function, find_kernel(cuda, tensor_module, kTensorKernel));
   }
 
   stage("checking answers");
-  TRY_STATUS(check_answers(cuda, kernels, report));
+  TRY_STATUS(check_answers(cuda, kernel, report));
   stage("counting SMs");
-  TRY_STATUS(count_sms(cuda, kernels, report));
+  TRY_STATUS(count_sms(cuda, kernel, report));
   stage("looking for the memory limit");
   if (options.find_limit) TRY_STATUS(find_largest_allocation(cuda, report));
   stage("allocating");
   const std::vector<DeviceMemory> held = allocate_asked(cuda, options.allocate, report);
-  TRY_STATUS(measure_throughput(cuda, kernels, options, report));
+  TRY_STATUS(measure_throughput(cuda, timed_kernel, options, report));
 
   stage("holding");
   if (while_alive) while_alive(report);

@@ -50,9 +50,8 @@ Affine repeated(std::uint32_t times) {
 }  // namespace
 
 std::optional<KernelKind> kernel_named(std::string_view name) {
-  if (name == "tranche_fill") return KernelKind::kFill;
   if (name == "tranche_spin") return KernelKind::kSpin;
-  if (name == "tranche_smid") return KernelKind::kSmid;
+  if (name == "tranche_compute") return KernelKind::kCompute;
   if (name == "tranche_tensor") return KernelKind::kTensor;
   if (name == "tranche_operand") return KernelKind::kOperand;
   if (name == "tranche_product") return KernelKind::kProduct;
@@ -68,54 +67,42 @@ KernelCall read_call(KernelKind kind, void** parameters) {
     read_matrix_call(parameters, &call);
     return call;
   }
-  call.a = parameter<std::uint32_t>(parameters, 1);
-  if (kind == KernelKind::kFill) call.b = parameter<std::uint32_t>(parameters, 2);
+  call.iterations = parameter<std::uint32_t>(parameters, 1);
+  if (kind == KernelKind::kCompute) call.ran_on = parameter<std::uint64_t>(parameters, 2);
   return call;
 }
 
 std::vector<Range> touched(const KernelCall& call) {
-  switch (call.kind) {
-    case KernelKind::kFill:
-      return {{call.out, 4 * std::uint64_t{call.a}}};
-    case KernelKind::kSpin:
-    case KernelKind::kTensor:
-      return {{call.out, 4 * call.blocks * call.threads_per_block}};
-    case KernelKind::kSmid:
-      return {{call.out, 4 * call.blocks}};
-    default:
-      return touched_by_matrix(call);
-  }
+  if (is_matrix(call.kind)) return touched_by_matrix(call);
+  std::vector<Range> ranges{{call.out, 4 * call.blocks * call.threads_per_block}};
+  if (call.ran_on != 0) ranges.push_back({call.ran_on, 4 * call.blocks});
+  return ranges;
 }
 
 void compute(const KernelCall& call, std::uint32_t sms) {
   if (is_matrix(call.kind)) return compute_matrix(call);
   auto* out = reinterpret_cast<std::uint32_t*>(call.out);
   const auto words = static_cast<std::uint32_t>(touched(call).front().bytes / 4);
-  if (call.kind == KernelKind::kFill) {
+  if (call.kind == KernelKind::kTensor) {
     for (std::uint32_t i = 0; i < words; ++i) {
-      const std::uint32_t mixed = (i ^ call.b) * 2654435761u;
-      out[i] = mixed ^ (mixed >> 16);
-    }
-  } else if (call.kind == KernelKind::kSpin) {
-    const Affine steps = repeated(call.a);
-    for (std::uint32_t i = 0; i < words; ++i) out[i] = steps.factor * i + steps.addend;
-  } else if (call.kind == KernelKind::kTensor) {
-    for (std::uint32_t i = 0; i < words; ++i) {
-      const auto sum = static_cast<float>(i % call.threads_per_block + call.a);
+      const auto sum = static_cast<float>(i % call.threads_per_block + call.iterations);
       std::memcpy(&out[i], &sum, sizeof sum);
     }
-  } else {
-    for (std::uint32_t i = 0; i < words; ++i) out[i] = i % std::max(1u, sms);
+    return;
   }
+  const Affine steps = repeated(call.iterations);
+  for (std::uint32_t i = 0; i < words; ++i) out[i] = steps.factor * i + steps.addend;
+  auto* ran_on = reinterpret_cast<std::uint32_t*>(call.ran_on);
+  for (std::uint32_t i = 0; ran_on != nullptr && i < call.blocks; ++i) ran_on[i] = i % std::max(1u, sms);
 }
 
 std::int64_t duration_ns(const KernelCall& call, std::uint32_t sms) {
-  if (call.kind == KernelKind::kFill) return kLaunchNs + std::int64_t{call.a} * 4 / 2000;  // about 2 TB/s
   if (is_matrix(call.kind)) {  // 2 multiplications per nanosecond and SM: the probe's kernels are not optimised
     return kLaunchNs + static_cast<std::int64_t>(matrix_steps(call) / 2 / std::max(1u, sms));
   }
   const auto waves = static_cast<std::int64_t>((call.blocks + std::max(1u, sms) - 1) / std::max(1u, sms));
-  return kLaunchNs + waves * (call.kind == KernelKind::kTensor ? kTensorStepNs : kStepNs) * std::int64_t{call.a};
+  return kLaunchNs +
+         waves * (call.kind == KernelKind::kTensor ? kTensorStepNs : kStepNs) * std::int64_t{call.iterations};
 }
 
 }  // namespace tranche::sim

@@ -11,12 +11,11 @@
 namespace tranche::sim {
 
 enum class KernelKind {
-  kFill,    // (u64 out, u32 count, u32 seed)     out[i] = mix(i, seed)
-  kSpin,    // (u64 out, u32 iterations)          out[thread] = after that many steps of x·1664525 + 1013904223 from its
-            // index
-  kSmid,    // (u64 out, u32 iterations)          out[block] = the SM it ran on
-  kTensor,  // (u64 out, u32 iterations)        out[thread] = the bits of float(thread in block + iterations), tensor
-            // cores
+  kSpin,     // (u64 out, u32 iterations)           out[thread] = after that many steps of x·1664525 + 1013904223 from
+             // its index; of tests/gpu/cuda_client.py
+  kCompute,  // (u64 out, u32 iterations, u64 sms)  the same, and sms[block] = the SM it ran on, unless sms is 0
+  kTensor,   // (u64 out, u32 iterations)        out[thread] = the bits of float(thread in block + iterations), tensor
+             // cores
   kOperand,  // a matrix of small numbers            sim_gemm_kernels.cpp
   kProduct,  // the product of two such              the same
   kCompare,  // two matrices compared                the same
@@ -26,9 +25,9 @@ std::optional<KernelKind> kernel_named(std::string_view name);
 struct KernelCall {
   KernelKind kind{};
   std::uint64_t out = 0;
-  std::uint32_t a = 0;    // count or iterations
-  std::uint32_t b = 0;    // seed
-  std::uint64_t got = 0;  // kCompare reads these two
+  std::uint32_t iterations = 0;
+  std::uint64_t ran_on = 0;  // kCompute: its third parameter
+  std::uint64_t got = 0;     // kCompare reads these two
   std::uint64_t want = 0;
   std::array<std::uint32_t, 9> numbers{};  // of a matrix kernel, in the order of its parameters …
   std::array<float, 2> reals{};            // … and of the following ones
