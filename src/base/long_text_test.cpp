@@ -21,11 +21,11 @@ TEST(LongText, IsWhatWasAdded) {
   EXPECT_EQ(text.str(), whole + large);
 }
 
-TEST(LongText, NothingHasNoPieces) {
+TEST(LongText, NothingHasNoBlocks) {
   LongText text = std::string();
   text += "";
   EXPECT_TRUE(text.empty());
-  EXPECT_THAT(text.pieces(), testing::IsEmpty());
+  EXPECT_THAT(text.blocks(), testing::IsEmpty());
   EXPECT_EQ(text.str(), "");
 }
 
@@ -33,9 +33,9 @@ TEST(LongText, ACopySharesTheBlocksAndGrowsAlone) {
   LongText text;
   text += "a";
   text += "b";
-  EXPECT_THAT(text.pieces(), SizeIs(1));
+  EXPECT_THAT(text.blocks(), SizeIs(1));
   LongText copy = text;
-  EXPECT_EQ(copy.pieces()[0].text.data(), text.pieces()[0].text.data());
+  EXPECT_EQ(copy.blocks()[0]->data(), text.blocks()[0]->data());
   text += "c";
   copy += "d";
   EXPECT_EQ(text.str(), "abc");
@@ -53,10 +53,10 @@ TEST(LongText, WhatItSharesOutlivesWhereItIsFrom) {
     LongText from = "one two";
     text += "; ";
     text += from;
-    EXPECT_EQ(text.pieces()[1].text.data(), from.pieces()[0].text.data());
+    EXPECT_EQ(text.blocks()[1]->data(), from.blocks()[0]->data());
   }
   EXPECT_EQ(text.str(), "; one two");
-  EXPECT_THAT(text.pieces(), SizeIs(2));
+  EXPECT_THAT(text.blocks(), SizeIs(2));
   text += "!";
   EXPECT_EQ(text.str(), "; one two!");
 }

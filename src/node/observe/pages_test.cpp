@@ -44,7 +44,7 @@ TEST_F(NodePagesTest, ReadersOfOneTextShareIt) {
   put("no driver yet");
   const auto& page = pages.routes.at("/");
   const auto first = page().body, second = page().body;
-  EXPECT_EQ(first.pieces()[0].text.data(), second.pieces()[0].text.data());
+  EXPECT_EQ(first.blocks()[0]->data(), second.blocks()[0]->data());
   pages.at_rest();
   EXPECT_THAT(first.str(), HasSubstr("no driver yet")) << "which a slow reader still reads";
 }

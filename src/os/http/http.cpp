@@ -57,13 +57,14 @@ LongText message_of(const HttpAnswer& answer, bool with_body) {
   return message;
 }
 
-// Several pieces in one call: small ones do not become packets of their own.
-ssize_t send_some(const Fd& fd, const std::vector<LongText::Piece>& pieces, std::size_t at, std::size_t sent) {
+// Several blocks in one call: small ones do not become packets of their own.
+ssize_t send_some(const Fd& fd, const LongText& text, std::size_t at, std::size_t sent) {
   std::array<iovec, 64> parts{};
   std::size_t count = 0;
-  for (; count < parts.size() && at + count < pieces.size(); ++count) {
-    const auto rest = pieces[at + count].text.substr(count == 0 ? sent : 0);
-    parts[count] = {const_cast<char*>(rest.data()), rest.size()};
+  for (; count < parts.size() && at + count < text.blocks().size(); ++count) {
+    auto& block = *text.blocks()[at + count];
+    const std::size_t from = count == 0 ? sent : 0;
+    parts[count] = {block.data() + from, block.size() - from};
   }
   msghdr message{};
   message.msg_iov = parts.data();
@@ -129,7 +130,7 @@ class LoopHttpServer final : public HttpServer {
     Phase phase = Phase::kHead;
     std::string in;
     LongText out;
-    std::size_t at = 0, sent = 0;  // the piece that is being sent, and how much of it has been
+    std::size_t at = 0, sent = 0;  // the block that is being sent, and how much of it has been
     Loop::Id watch = 0;
     Timer deadline;
   };
@@ -265,9 +266,9 @@ class LoopHttpServer final : public HttpServer {
   }
 
   void write_answer(std::uint64_t id, Connection& connection) {
-    const auto& pieces = connection.out.pieces();
-    while (connection.at < pieces.size()) {
-      const auto sent = send_some(connection.fd, pieces, connection.at, connection.sent);
+    const auto& blocks = connection.out.blocks();
+    while (connection.at < blocks.size()) {
+      const auto sent = send_some(connection.fd, connection.out, connection.at, connection.sent);
       if (sent < 0 && errno == EINTR) continue;
       if (sent < 0 && errno == EAGAIN) {
         if (connection.phase == Phase::kHead) enter(id, connection, Phase::kAnswer, EPOLLOUT, limits_.answer);
@@ -275,8 +276,8 @@ class LoopHttpServer final : public HttpServer {
       }
       if (sent < 0) return close(id);
       connection.sent += static_cast<std::size_t>(sent);
-      while (connection.at < pieces.size() && connection.sent >= pieces[connection.at].text.size())
-        connection.sent -= pieces[connection.at++].text.size();
+      while (connection.at < blocks.size() && connection.sent >= blocks[connection.at]->size())
+        connection.sent -= blocks[connection.at++]->size();
     }
     connection.out = {};
     connection.at = connection.sent = 0;
