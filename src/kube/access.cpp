@@ -1,5 +1,7 @@
 #include "kube/access.h"
 
+#include <yaml-cpp/binary.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <ctime>
@@ -11,14 +13,6 @@
 
 namespace tranche::kube {
 namespace {
-
-int value_of(char c) {
-  if (c >= 'A' && c <= 'Z') return c - 'A';
-  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-  if (c >= '0' && c <= '9') return c - '0' + 52;
-  if (c == '+') return 62;
-  return c == '/' ? 63 : -1;
-}
 
 constexpr std::int64_t kLast = 9'000'000'000;  // seconds since 1970: a WallTime ends in 2262
 
@@ -65,37 +59,21 @@ Result<Access> access_in_pod(const config::Environment& environment,
 }
 
 std::optional<std::string> base64_decoded(std::string_view text) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int count = 0;    // characters of the group so far, padding included
-  int padding = 0;  // more than none: nothing but padding may follow
-  for (const char c : text) {
-    if (c == ' ' || c == '\n' || c == '\r' || c == '\t') continue;
-    const int value = c == '=' ? 0 : value_of(c);
-    const bool ended = padding > 0 && count == 0;
-    if (value < 0 || ended || (padding > 0 && c != '=')) return std::nullopt;
-    padding += c == '=' ? 1 : 0;
-    if (padding > 2) return std::nullopt;
-    bits = (bits << 6) | static_cast<std::uint32_t>(value);
-    count = (count + 1) % 4;
-    if (count != 0) continue;
-    for (int byte = 0; byte < 3 - padding; ++byte) out += static_cast<char>((bits >> (16 - 8 * byte)) & 0xff);
-    bits = 0;
-  }
-  return count == 0 ? std::optional(std::move(out)) : std::nullopt;
+  std::string packed(text);
+  std::erase_if(packed, [](char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; });
+  // Bytes above ASCII are beyond the reader's table.
+  if (std::ranges::any_of(packed, [](char c) { return static_cast<unsigned char>(c) > '~'; })) return std::nullopt;
+  const auto bytes = YAML::DecodeBase64(packed);
+  std::string decoded(bytes.begin(), bytes.end());
+  return base64_encoded(decoded) == packed ? std::optional(std::move(decoded)) : std::nullopt;
 }
 
 std::string base64_encoded(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    std::uint32_t bits = 0;
-    for (std::size_t i = at; i < at + 3; ++i)
-      bits = (bits << 8) | (i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u);
-    for (std::size_t digit = 0; digit < 4; ++digit)
-      out += at + digit > bytes.size() ? '=' : kDigits[(bits >> (18 - 6 * digit)) & 63];
-  }
-  return out;
+  return YAML::EncodeBase64(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
+bool is_token(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
 }
 
 // --- the protocol of credential programs ---------------------------------------------------------------------------
@@ -126,8 +104,7 @@ Status read_credential(std::string_view printed, const CredentialProgram& progra
     return fail(Kind::kInvalid, "its ExecCredential has neither a token nor a client certificate");
   if (certificate.empty() != key.empty())
     return fail(Kind::kInvalid, "its ExecCredential has a client certificate without its key, or the other way round");
-  if (std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
-    return fail(Kind::kInvalid, "the token of its ExecCredential has characters that no token has");
+  if (!is_token(token)) return fail(Kind::kInvalid, "the token of its ExecCredential has characters that no token has");
   const auto expires = text_at(status, "expirationTimestamp");
   access.expires = time_of(expires);
   if (!expires.empty() && !access.expires)

@@ -85,4 +85,7 @@ Result<Access> access_in_pod(const config::Environment& environment,
 std::optional<std::string> base64_decoded(std::string_view text);
 std::string base64_encoded(std::string_view bytes);
 
+// Whether it has only characters that a bearer token can have: a line end would begin another header.
+bool is_token(std::string_view text);
+
 }  // namespace tranche::kube

@@ -126,8 +126,7 @@ void read_user(const Value& user, Access& access) {
   if (access.certificate.given() != access.key.given())
     user.error("has a client certificate without its key, or the other way round",
                "write both client-certificate and client-key");
-  const std::string& token = access.token;
-  if (std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
+  if (!is_token(access.token))
     member(user, "token").error("has characters that no token has", "write it in one line, without blanks");
 }
 

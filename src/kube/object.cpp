@@ -7,6 +7,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "config/names.h"
 
 namespace tranche::kube {
 namespace {
@@ -15,14 +16,6 @@ using Json = nlohmann::json;
 
 constexpr std::int64_t kLongestRetrySeconds = 300;
 constexpr std::size_t kLongestReason = 400;
-constexpr std::size_t kLongestName = 253;  // of a DNS subdomain (RFC 1123), the format of object names
-
-bool is_legal_name(std::string_view name) {
-  const auto inner = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
-  const auto outer = [&](char c) { return inner(c) && c != '-' && c != '.'; };
-  return !name.empty() && name.size() <= kLongestName && std::ranges::all_of(name, inner) && outer(name.front()) &&
-         outer(name.back());
-}
 
 }  // namespace
 
@@ -80,7 +73,7 @@ Result<ObjectName> parse_object_name(std::string_view text) {
   if (slash != std::string_view::npos) {
     ObjectName found{std::string(text.substr(0, slash)), std::string(text.substr(slash + 1))};
     const bool label = found.in_namespace.find('.') == std::string::npos;
-    if (label && is_legal_name(found.in_namespace) && is_legal_name(found.name)) return found;
+    if (label && config::is_subdomain(found.in_namespace) && config::is_subdomain(found.name)) return found;
   }
   return fail(Kind::kInvalid, in_quotes(text) + " is no NAMESPACE/NAME; write for example gpu-operator/gpu-configs");
 }

@@ -1,7 +1,8 @@
 #pragma once
-// A YAML or JSON text as a tree in which every node knows its place; only document.cpp uses yaml-cpp. Anchors and merge
-// keys are resolved. Only syntax is checked here; values have no types yet. A node may have several parents (aliases),
-// so a tree of read_documents() can be far larger than its text: walk it by a schema, never as a whole. Pure.
+// A YAML or JSON text as a tree in which every node knows its place; only document.cpp parses with yaml-cpp. Anchors
+// and merge keys are resolved. Only syntax is checked here; values have no types yet. A node may have several parents
+// (aliases), so a tree of read_documents() can be far larger than its text: walk it by a schema, never as a whole.
+// Pure.
 #include <memory>
 #include <optional>
 #include <string>

@@ -340,8 +340,7 @@ Result<std::string> bearer_token(const std::string& file, const std::string& fix
   auto content = os::read_file(file, kLongestToken);
   if (!content) return std::unexpected(within(std::move(content).error(), "cannot read the token for the API server"));
   const auto token = trimmed(*content);
-  // A line end in the token would start another header.
-  if (token.empty() || std::ranges::any_of(token, [](char c) { return c <= ' ' || c > '~'; }))
+  if (token.empty() || !is_token(token))
     return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", file);
   return std::string(token);
 }
