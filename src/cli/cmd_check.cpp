@@ -63,7 +63,7 @@ void ask_for_claims(doctor::DraLook& look, const std::string& agent_status, cons
   look.server = access->server.url();
   const auto ask = [&](const std::string& path) -> doctor::DraLook::Answer {
     if (!look.why_no_server.empty()) return {};
-    const auto answer = kube::get_once(*access, path);
+    const auto answer = kube::ask_once(*access, &kube::KubeClient::get, path);
     if (answer) return {static_cast<int>(answer->status), answer->body};
     look.why_no_server = to_string(answer.error());
     return {};

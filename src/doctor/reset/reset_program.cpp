@@ -171,7 +171,7 @@ void find_cgroups(const ResetOptions& options, Traces& traces) {
 constexpr int kMostRounds = 5;
 
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
-  TRY(const auto answer, kube::get_once(access, path));
+  TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::get, path));
   if (answer.status == kube::http::kOk) return answer.body;
   return fail(Kind::kDenied,
               fmt::format("the API server does not show it: {} ({})", kube::why_not(answer), answer.status), path);
@@ -188,7 +188,7 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
     TRY(const auto node, node_object(access, path));
     TRY(const auto change, labels::change_node(node, {}));
     if (!change.patch) return {};
-    TRY(const auto answer, kube::write_once(access, &kube::KubeClient::patch, path, *change.patch));
+    TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::patch, path, *change.patch));
     if (answer.status == kube::http::kOk) return {};
     if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
   }
@@ -205,7 +205,7 @@ bool has_condition(const std::string& node) {
 Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
-  TRY(const auto answer, kube::write_once(access, &kube::KubeClient::strategic_patch, path, json_text(patch)));
+  TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::strategic_patch, path, json_text(patch)));
   return answer.status == kube::http::kOk ? Status{} : refused(answer, "take the condition off the node");
 }
 

@@ -17,15 +17,6 @@ namespace {
 constexpr int kPage = 250;
 constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
 
-Result<KubeAnswer> ask(const Access& access,
-                       const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin) {
-  TRY(auto server, BlockingClient::open(access));
-  auto answer = server.ask(begin);
-  if (answer.status == 0)
-    return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, access.server.url());
-  return answer;
-}
-
 Error refused(const KubeAnswer& answer) {
   if (answer.status == 0) return {Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0};
   const bool denied = answer.status == http::kUnauthorized || answer.status == http::kForbidden;
@@ -40,8 +31,7 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
   std::vector<std::string> pages;
   std::string path = list;
   for (bool again = false;;) {
-    const auto answer =
-        server.ask([&](KubeClient& client, KubeClient::OnAnswer done) { client.list(path, std::move(done)); });
+    const auto answer = server.ask(&KubeClient::list, path);
     if (answer.status == http::kGone && !pages.empty() && !std::exchange(again, true)) {
       pages.clear();
       path = list;
@@ -66,9 +56,9 @@ Result<BlockingClient> BlockingClient::open(const Access& access) {
   return server;
 }
 
-KubeAnswer BlockingClient::ask(const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin) {
+KubeAnswer BlockingClient::wait(const std::function<void(KubeClient::OnAnswer done)>& begin) {
   std::optional<KubeAnswer> answer;
-  begin(*client, [&](KubeAnswer got) {
+  begin([&](KubeAnswer got) {
     answer = std::move(got);
     loop->stop();
   });
@@ -76,13 +66,9 @@ KubeAnswer BlockingClient::ask(const std::function<void(KubeClient& client, Kube
   return *std::move(answer);
 }
 
-Result<KubeAnswer> get_once(const Access& access, const std::string& path) {
-  return ask(access, [&](KubeClient& client, KubeClient::OnAnswer done) { client.get(path, std::move(done)); });
-}
-
-Result<KubeAnswer> write_once(const Access& access, Write how, const std::string& path, const std::string& body) {
-  return ask(access,
-             [&](KubeClient& client, KubeClient::OnAnswer done) { (client.*how)(path, body, std::move(done)); });
+Result<KubeAnswer> answered(KubeAnswer answer, const Access& access) {
+  if (answer.status != 0) return answer;
+  return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, access.server.url());
 }
 
 Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {

@@ -15,17 +15,24 @@ namespace tranche::kube {
 // A client with a loop of its own, for several requests.
 struct BlockingClient {
   static Result<BlockingClient> open(const Access& access);
-  // Runs the loop until `done` is called, also if something else stops it. `begin` makes the request.
-  KubeAnswer ask(const std::function<void(KubeClient& client, KubeClient::OnAnswer done)>& begin);
+  // ask(&KubeClient::get, path): runs the loop until the answer is there, also if something else stops it.
+  KubeAnswer ask(auto request, const auto&... texts) {
+    return wait([&](KubeClient::OnAnswer done) { (client.get()->*request)(texts..., std::move(done)); });
+  }
+  KubeAnswer wait(const std::function<void(KubeClient::OnAnswer done)>& begin);
 
   std::unique_ptr<os::Loop> loop;
   std::unique_ptr<KubeClient> client;
 };
 
-// Paths begin with "/api". A response with any status is a value; kUnavailable if there is none.
-Result<KubeAnswer> get_once(const Access& access, const std::string& path);
-using Write = KubeClient::Id (KubeClient::*)(const std::string& path, const std::string& body, KubeClient::OnAnswer);
-Result<KubeAnswer> write_once(const Access& access, Write how, const std::string& path, const std::string& body);
+Result<KubeAnswer> answered(KubeAnswer answer, const Access& access);
+
+// One request, such as ask_once(access, &KubeClient::get, path). Paths begin with "/api". A response with any status is
+// a value; kUnavailable if there is none.
+Result<KubeAnswer> ask_once(const Access& access, auto request, const auto&... texts) {
+  TRY(auto server, BlockingClient::open(access));
+  return answered(server.ask(request, texts...), access);
+}
 
 // The pods of the cluster: one list for each field selector ("spec.nodeName=n1"), page by page: the raw bodies. If a
 // later page has expired, the list is restarted once.

@@ -36,7 +36,7 @@ namespace {
 using Json = nlohmann::json;
 
 Result<Json> node_object(const kube::Access& access, const std::string& name) {
-  TRY(const auto answer, kube::get_once(access, kube::node_path(kube::percent_encoded(name))));
+  TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::get, kube::node_path(kube::percent_encoded(name))));
   if (answer.status == kube::http::kNotFound)
     return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
                 access.server.url());
@@ -204,8 +204,7 @@ class PodsRun {
       const std::string name = fmt::format("tranche-verify-{}-{}", run_, made_.size());
       TRY(const Json object, make_probe_pod(cluster_.agent, pod, {options_.node, name, run_, overrides}));
       // A signal does not break it off, so that what was made is known.
-      const auto answer =
-          server_.ask([&](auto& client, auto done) { client.create(pods_, json_text(object), std::move(done)); });
+      const auto answer = server_.ask(&kube::KubeClient::create, pods_, json_text(object));
       if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
       if (answer.status != kube::http::kCreated && answer.status != kube::http::kOk)
         return fail(Kind::kDenied,
@@ -261,16 +260,14 @@ class PodsRun {
   }
 
   std::string log_of(const std::string& name) {
-    const auto answer = server_.ask([&](auto& client, auto done) {
-      client.get(fmt::format("{}/{}/log?container={}", pods_, name, kProbeContainer), std::move(done));
-    });
+    const auto answer =
+        server_.ask(&kube::KubeClient::get, fmt::format("{}/{}/log?container={}", pods_, name, kProbeContainer));
     return answer.status == kube::http::kOk ? answer.body : "";
   }
 
   void take_away() {
     for (const auto& [name, pod] : made_) {
-      const auto answer =
-          server_.ask([&](auto& client, auto done) { client.remove(pods_ + "/" + name, std::move(done)); });
+      const auto answer = server_.ask(&kube::KubeClient::remove, pods_ + "/" + name);
       if (!kube::succeeded(answer))  // it ends by its own deadline
         fmt::print(stderr, "tranche verify: pod {} could not be deleted ({}): kubectl delete pod -l {}={}\n", name,
                    answer.status == 0 ? answer.why : std::to_string(answer.status), kRunLabel, run_);
