@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "config/document/amounts.h"
 #include "config/names.h"
+#include "config/resolve.h"
 
 namespace tranche::config {
 
@@ -133,6 +134,14 @@ void read_policy(const Value& value, const std::string& what, const std::string&
     if (is_other_unit(value)) return;
   }
   value.error("must be " + what + ", but is " + describe(value.node()), remedy);
+}
+
+// Of a list: each value, split at commas.
+Texts pieces_of(const GivenTexts& given) {
+  Texts pieces;
+  for (const std::string& value : given.values)
+    for (const std::string_view piece : split(value, ',')) pieces.emplace_back(trimmed(piece));
+  return pieces;
 }
 
 // Malformed addresses and UUIDs would otherwise count as names of models that no GPU has.
@@ -290,50 +299,57 @@ std::optional<DeviceRef> device_reference(const Value& item) {
   return DeviceRef{std::to_string(*index)};
 }
 
-std::string assign_to(std::string& into, const Texts& values) {
-  into = values.back();
-  return {};
+Assigned assign_to(std::string& into, const GivenTexts& given) {
+  into = given.values.empty() ? "" : given.values.back();
+  return "";
 }
 
-std::string assign_to(bool& into, const Texts& values) {
-  into = values.back() == "true";
-  return {};
+Assigned assign_to(bool& into, const GivenTexts& given) {
+  // NVIDIA's rule: FAIL_ON_INIT_ERROR="" disables it.
+  const std::string text = given.empty() && given.variable ? "false"
+                           : given.values.empty()          ? "true"
+                                                           : given.values.back();
+  const auto value = parse_switch(text);
+  into = value.value_or(into);
+  return value ? "" : "must be true or false, but is " + in_quotes(text);
 }
 
-std::string assign_to(Duration& into, const Texts& values) {
-  const auto duration = parse_duration(values.back());
-  if (!duration) return "must be a duration with a unit, such as 60s, or infinite, but is " + in_quotes(values.back());
-  into = *duration;
-  return {};
+Assigned assign_to(Duration& into, const GivenTexts& given) {
+  if (given.empty() && given.variable) return std::nullopt;
+  const std::string text = given.values.empty() ? "" : given.values.back();
+  const auto duration = parse_duration(text);
+  into = duration.value_or(into);
+  return duration ? "" : "must be a duration with a unit, such as 60s, or infinite, but is " + in_quotes(text);
 }
 
-std::string assign_to(Texts& into, const Texts& values) {
-  into = values;
-  std::erase(into, "");  // the result of an empty variable
-  return {};
+Assigned assign_to(Texts& into, const GivenTexts& given) {
+  into = pieces_of(given);
+  std::erase(into, "");  // of an empty variable
+  return "";
 }
 
-std::string assign_to(Imex& into, const Texts& values) {
+Assigned assign_to(Imex& into, const GivenTexts& given) {
+  if (given.empty() && given.variable) return std::nullopt;
   bool channel = false;
-  for (const std::string& value : values) {
+  for (const std::string& value : pieces_of(given)) {
     const Scalar scalar = resolve_plain(value);
     const auto* number = std::get_if<std::int64_t>(&scalar);
     if (number == nullptr) return "must be whole numbers, but has " + in_quotes(value);
     if (*number != 0 || std::exchange(channel, true)) return "must be empty or the one channel 0";
   }
   into.channel = channel;
-  return {};
+  return "";
 }
 
-std::string assign_to(std::vector<ListStrategy>& into, const Texts& values) {
+Assigned assign_to(std::vector<ListStrategy>& into, const GivenTexts& given) {
   std::vector<ListStrategy> strategies;
-  for (const std::string& value : values) {
+  for (const std::string& value : pieces_of(given)) {
     const auto strategy = enum_of<ListStrategy>(value);
     if (!strategy) return "must be " + text_of_all(enum_names<ListStrategy>()) + ", but has " + in_quotes(value);
     if (std::ranges::find(strategies, *strategy) == strategies.end()) strategies.push_back(*strategy);
   }
   into = std::move(strategies);
-  return {};
+  return "";
 }
 
 std::string shown(const Json& value) {

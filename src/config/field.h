@@ -48,19 +48,20 @@ std::optional<std::string> read_resource_name(const Value& value);
 std::optional<DeviceRef> device_reference(const Value& item);
 
 std::string wrong_word(std::span<const std::string_view> words, const std::string& text);
-// Returns what is wrong with the values, "" = nothing.
-std::string assign_to(std::string& into, const Texts& values);
-std::string assign_to(bool& into, const Texts& values);
-std::string assign_to(Duration& into, const Texts& values);
-std::string assign_to(Texts& into, const Texts& values);
-std::string assign_to(Imex& into, const Texts& values);
-std::string assign_to(std::vector<ListStrategy>& into, const Texts& values);
+// As Key::assign.
+using Assigned = std::optional<std::string>;
+Assigned assign_to(std::string& into, const GivenTexts& given);
+Assigned assign_to(bool& into, const GivenTexts& given);
+Assigned assign_to(Duration& into, const GivenTexts& given);
+Assigned assign_to(Texts& into, const GivenTexts& given);
+Assigned assign_to(Imex& into, const GivenTexts& given);
+Assigned assign_to(std::vector<ListStrategy>& into, const GivenTexts& given);
 template <Enumeration Enum>
-std::string assign_to(Enum& into, const Texts& values) {
-  const auto value = enum_of<Enum>(values.back());
-  if (!value) return wrong_word(enum_names<Enum>(), values.back());
-  into = *value;
-  return {};
+Assigned assign_to(Enum& into, const GivenTexts& given) {
+  const std::string text = given.values.empty() ? "" : given.values.back();
+  const auto value = enum_of<Enum>(text);
+  into = value.value_or(into);
+  return value ? "" : wrong_word(enum_names<Enum>(), text);
 }
 
 // As a file has it; null = a file has no notation for it.

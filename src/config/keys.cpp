@@ -64,8 +64,8 @@ Key of(Key row) {
   if (row.sample.empty()) row.sample = "/";
   row.read = [](const Value& value, const Key& key, Config& config) { read_into(value, key, Field(config)); };
   row.json = [](const Config& config) { return json_value(Field(config)); };
-  if constexpr (requires(Config& config) { assign_to(Field(config), Texts{}); })
-    row.assign = [](Config& config, const Texts& values) { return assign_to(Field(config), values); };
+  if constexpr (requires(Config& config) { assign_to(Field(config), GivenTexts{}); })
+    row.assign = [](Config& config, const GivenTexts& given) { return assign_to(Field(config), given); };
   return row;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,13 @@ enum class Program { kDevicePlugin, kFeatureDiscovery, kMpsControlDaemon };
 
 class Value;
 
+// The values of a flag in order, or that of a variable. A flag without a value has none.
+struct GivenTexts {
+  std::vector<std::string> values;
+  bool variable = false;
+  bool empty() const { return values.empty() || (values.size() == 1 && values.front().empty()); }
+};
+
 struct Key {
   std::string path;  // "sharing.mps.resources[].name"; "" is the file itself
   KeyType type = KeyType::kText;
@@ -78,9 +86,9 @@ struct Key {
   // Of a setting with one value, which is a member of Config (config/field.h); null for the others.
   void (*read)(const Value&, const Key&, Config&) = nullptr;
   nlohmann::ordered_json (*json)(const Config&) = nullptr;
-  // Assigns the values of a flag or variable: one for text and switches ("true", "false"), any number for lists.
-  // Returns the error, or "".
-  std::string (*assign)(Config&, const std::vector<std::string>&) = nullptr;
+  // Assigns what a flag or variable gives: the last value, or all of a list. Returns the error, or ""; absent: it does
+  // not count as given.
+  std::optional<std::string> (*assign)(Config&, const GivenTexts&) = nullptr;
   std::vector<Program> programs{};
   std::vector<std::string_view> flags{};      // without dashes; the first is the usual one
   std::vector<std::string_view> variables{};  // the first that exists applies; GFD_… of feature discovery only

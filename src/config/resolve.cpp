@@ -16,24 +16,17 @@ namespace {
 struct Given {
   Source source = Source::kFlag;
   std::string where;
-  std::vector<std::string> values;
+  GivenTexts texts;
 };
 
 std::optional<Given> given_by(const Key& setting, const GivenFlags& flags, const Environment& environment) {
   for (const std::string_view flag : setting.flags)
     if (const auto found = flags.find(flag); found != flags.end())
-      return Given{Source::kFlag, (flag.size() == 1 ? "-" : "--") + std::string(flag), found->second};
+      return Given{Source::kFlag, (flag.size() == 1 ? "-" : "--") + std::string(flag), {found->second}};
   for (const std::string_view variable : setting.variables)
     if (const auto found = environment.find(variable); found != environment.end())
-      return Given{Source::kVariable, "$" + std::string(variable), {found->second}};
+      return Given{Source::kVariable, "$" + std::string(variable), {{found->second}, true}};
   return std::nullopt;
-}
-
-std::vector<std::string> split_lists(const std::vector<std::string>& values) {
-  std::vector<std::string> pieces;
-  for (const std::string& value : values)
-    for (const std::string_view piece : split(value, ',')) pieces.emplace_back(trimmed(piece));
-  return pieces;
 }
 
 // NVIDIA's order of validation, which determines the order of messages.
@@ -86,47 +79,10 @@ class Resolution {
  private:
   void settle(const Key& setting) {
     auto given = given_by(setting, flags_, environment_);
-    if (!given || !make_values(setting, *given)) return;
-    if (auto wrong = setting.assign(config_, given->values); !wrong.empty())
-      add(setting.path, given->where, std::move(wrong));
+    auto wrong = given ? setting.assign(config_, given->texts) : std::nullopt;
+    if (!wrong) return;
+    if (!wrong->empty()) add(setting.path, given->where, *std::move(wrong));
     taken_.insert_or_assign(std::string(setting.path), *std::move(given));
-  }
-
-  // Converts the given text to its kind; false if it does not count as given.
-  bool make_values(const Key& setting, Given& given) {
-    const bool empty = given.values.empty() || (given.values.size() == 1 && given.values.front().empty());
-    switch (setting.type) {
-      case KeyType::kSwitch:
-        return make_switch(setting, given, empty);
-      case KeyType::kTexts:
-      case KeyType::kWordList:
-        given.values = empty ? std::vector<std::string>{""} : split_lists(given.values);
-        return true;
-      case KeyType::kChannels:
-        if (empty && given.source == Source::kVariable) return false;
-        given.values = split_lists(given.values);
-        return true;
-      case KeyType::kDuration:
-        return !(empty && given.source == Source::kVariable);
-      default:
-        if (given.values.empty()) given.values = {""};
-        return true;
-    }
-  }
-
-  bool make_switch(const Key& setting, Given& given, bool empty) {
-    if (empty && given.source == Source::kVariable) {
-      given.values = {"false"};  // NVIDIA's rule: FAIL_ON_INIT_ERROR="" disables it
-      return true;
-    }
-    const std::string text = given.values.empty() ? "true" : given.values.back();
-    const auto value = parse_switch(text);
-    if (!value) {
-      add(setting.path, given.where, "must be true or false, but is " + in_quotes(text));
-      return false;
-    }
-    given.values = {*value ? "true" : "false"};
-    return true;
   }
 
   void add(const std::string& path, const std::string& where, std::string what) {
@@ -251,7 +207,7 @@ std::string config_file_of(Program program, const GivenFlags& flags, const Envir
   for (const Key& setting : settings_of(program)) {
     if (setting.path != kConfigFile) continue;
     const auto given = given_by(setting, flags, environment);
-    return given && !given->values.empty() ? given->values.back() : "";
+    return given && !given->texts.values.empty() ? given->texts.values.back() : "";
   }
   return "";
 }
