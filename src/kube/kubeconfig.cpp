@@ -21,8 +21,7 @@ constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1"
 Value member(const Value& mapping, std::string_view key) {
   if (mapping.absent() || !mapping.is(Node::Kind::kMapping)) return mapping.absent(key);
   for (const auto& entry : mapping.node().members)
-    if (entry.key == key)
-      return entry.value->kind == Node::Kind::kNull ? mapping.key_of(entry) : mapping.value_of(entry);
+    if (entry.key == key) return mapping.value_of(entry);
   return mapping.absent(key);
 }
 

@@ -109,14 +109,14 @@ bool Value::null() const {
                               (node_->kind == Node::Kind::kScalar && std::holds_alternative<Null>(scalar_of(*node_))));
 }
 
-Value Value::value_of(const Member& member) const {
-  return {member.value.get(), path_below(path_, member.key),
-          Place{place_.source, member.value->line, member.value->column}, *findings_};
+Value Value::value_of(const Member& member, std::string_view key) const {
+  if (member.value->kind == Node::Kind::kNull) return key_of(member, key);  // its own place is that of the next token
+  return {member.value.get(), path_below(path_, key), Place{place_.source, member.value->line, member.value->column},
+          *findings_};
 }
 
-Value Value::key_of(const Member& member) const {
-  return {member.value.get(), path_below(path_, member.key), Place{place_.source, member.line, member.column},
-          *findings_};
+Value Value::key_of(const Member& member, std::string_view key) const {
+  return {member.value.get(), path_below(path_, key), Place{place_.source, member.line, member.column}, *findings_};
 }
 
 Value Value::absent(std::string_view key) const {
@@ -249,12 +249,7 @@ Fields::Fields(const Value& mapping)
 
 Value Fields::operator[](std::string_view key) const {
   const auto found = found_.find(key);
-  if (found == found_.end()) return mapping_.absent(key);
-  const Member& member = *found->second;
-  const bool on_key = member.value->kind == Node::Kind::kNull;  // an empty value's own place is that of the next token
-  const Place place{mapping_.place().source, on_key ? member.line : member.value->line,
-                    on_key ? member.column : member.value->column};
-  return {member.value.get(), path_below(mapping_.path(), key), place, mapping_.findings()};
+  return found == found_.end() ? mapping_.absent(key) : mapping_.value_of(*found->second, key);
 }
 
 std::vector<std::string_view>::const_iterator Fields::known_key(std::string_view key) const {
