@@ -90,22 +90,10 @@ Result<Dir> Dir::create(const std::string& path, mode_t mode) {
 }
 
 Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
-  TRY_STATUS(files::check_below(relative));
-  std::string path = path_;
-  std::vector<std::string> names;
-  for (const auto piece : split(relative, '/')) {
-    if (!piece.empty() && piece != ".") names.emplace_back(piece);
-  }
-  if (names.empty()) return fail(Kind::kInvalid, "a path names its own directory", files::joined(path_, relative));
-  Fd held;
-  int at = fd_.get();
-  for (const auto& name : names) {
-    path = files::joined(path, name);
-    TRY(Fd next, make_one(at, name, &name == &names.back() ? mode : 0755, path));
-    held = std::move(next);
-    at = held.get();
-  }
-  return Dir(std::move(held), std::move(path));
+  TRY(const auto parent, files::parent_of(fd_.get(), path_, relative));
+  const std::string path = files::joined(path_, relative);
+  TRY(Fd made, make_one(parent.fd, parent.name, mode, path));
+  return Dir(std::move(made), path);
 }
 
 Result<std::string> Dir::read(std::string_view relative, std::size_t limit) const {

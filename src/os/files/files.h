@@ -29,7 +29,7 @@ class Dir {
   static Result<Dir> open(const std::string& path);  // must exist
   static Result<Dir> create(const std::string& path,
                             mode_t mode = 0755);  // with parents; sets `mode` despite the umask
-  Result<Dir> make_subdir(std::string_view relative, mode_t mode = 0755) const;  // with parents; existing is fine
+  Result<Dir> make_subdir(std::string_view relative, mode_t mode = 0755) const;  // existing is fine
 
   // The whole content of a regular file; kInvalid if it is longer than the limit or not a regular file.
   Result<std::string> read(std::string_view relative, std::size_t limit = 1 << 20) const;

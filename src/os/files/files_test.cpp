@@ -52,6 +52,7 @@ TEST_F(FilesTest, WhatIsWrittenIsReadBack) {
 
 TEST_F(FilesTest, ModesDoNotDependOnTheUmask) {
   ASSERT_TRUE(dir_->write_atomically("a", "x", 0644));
+  ASSERT_TRUE(dir_->make_subdir("d", 0755));
   ASSERT_TRUE(dir_->make_subdir("d/e", 0755));
   ASSERT_TRUE(Dir::create(scratch_ / "f/g", 0711));
   EXPECT_EQ(mode_of(scratch_ / "a"), 0644u);
@@ -186,7 +187,7 @@ TEST_F(FilesTest, RemoveTakesTheLinkNotItsTarget) {
 TEST_F(FilesTest, RemovingATreeNeverFollowsLinks) {
   Scratch outside;
   ASSERT_TRUE(Dir::open(outside.path())->write_atomically("precious", "x"));
-  ASSERT_TRUE(dir_->make_subdir("t/a/b"));
+  ASSERT_TRUE(Dir::create(scratch_ / "t/a/b"));
   ASSERT_TRUE(dir_->write_atomically("t/a/f", "x"));
   ASSERT_EQ(::symlink(outside.path().c_str(), (scratch_ / "t/a/dir-link").c_str()), 0);
   ASSERT_EQ(::symlink((outside / "precious").c_str(), (scratch_ / "t/file-link").c_str()), 0);
@@ -203,7 +204,7 @@ TEST_F(FilesTest, RemovingATreeNeverFollowsLinks) {
 TEST_F(FilesTest, ATreeTooDeepToBeOursIsLeftAlone) {
   std::string deep = "d";
   for (int i = 0; i < 80; ++i) deep += "/d";
-  ASSERT_TRUE(dir_->make_subdir(deep));
+  ASSERT_TRUE(Dir::create(scratch_ / deep));
   EXPECT_EQ(dir_->remove_tree("d").error().kind, Kind::kInvalid);
   // In two steps it is within the limit.
   EXPECT_TRUE(dir_->remove_tree(deep.substr(0, 79)));
