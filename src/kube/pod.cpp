@@ -131,13 +131,6 @@ PodChanges PodTable::apply(Change change, PodSeen pod) {
   return changes;
 }
 
-std::vector<PodSeen> PodTable::pods() const {
-  std::vector<PodSeen> list;
-  list.reserve(pods_.size());
-  for (const auto& [key, pod] : pods_) list.push_back(pod);
-  return list;
-}
-
 const PodSeen* PodTable::find(const std::string& pod_namespace, const std::string& name) const {
   const auto at = pods_.find({pod_namespace, name});
   return at == pods_.end() ? nullptr : &at->second;

@@ -76,7 +76,6 @@ class PodTable {
   PodChanges replace(std::vector<PodSeen> pods);  // after a complete list
   PodChanges apply(Change change, PodSeen pod);   // kAdded, kModified, kDeleted
 
-  std::vector<PodSeen> pods() const;
   const PodSeen* find(const std::string& pod_namespace, const std::string& name) const;
   std::size_t size() const { return pods_.size(); }
 
