@@ -173,13 +173,7 @@ constexpr int kMostRounds = 5;
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
   TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::get, path));
   if (answer.status == kube::http::kOk) return answer.body;
-  return fail(Kind::kDenied,
-              fmt::format("the API server does not show it: {} ({})", kube::why_not(answer), answer.status), path);
-}
-
-Status refused(const kube::KubeAnswer& answer, const std::string& what) {
-  return fail(Kind::kDenied,
-              fmt::format("the API server refuses to {}: {} ({})", what, kube::why_not(answer), answer.status));
+  return std::unexpected(kube::refusal(answer, "the API server does not show it", path));
 }
 
 // If another client writes to the node in between, the node is read again.
@@ -190,7 +184,8 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
     if (!change.patch) return {};
     TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::patch, path, *change.patch));
     if (answer.status == kube::http::kOk) return {};
-    if (answer.status != kube::http::kConflict) return refused(answer, "take labels off the node");
+    if (answer.status != kube::http::kConflict)
+      return std::unexpected(kube::refusal(answer, "the API server refuses to take labels off the node"));
   }
   return fail(Kind::kConflict, "the node object is changed by another client at each try", path);
 }
@@ -206,7 +201,8 @@ Status remove_condition(const kube::Access& access, const std::string& path) {
   const Json entry{{"type", kube::kReadyCondition}, {"$patch", "delete"}};
   const Json patch{{"status", {{"conditions", Json::array({entry})}}}};
   TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::strategic_patch, path, json_text(patch)));
-  return answer.status == kube::http::kOk ? Status{} : refused(answer, "take the condition off the node");
+  if (answer.status == kube::http::kOk) return {};
+  return std::unexpected(kube::refusal(answer, "the API server refuses to take the condition off the node"));
 }
 
 void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,

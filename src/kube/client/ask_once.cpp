@@ -17,15 +17,6 @@ namespace {
 constexpr int kPage = 250;
 constexpr std::size_t kMostPages = 1000;  // a cluster has at most 150,000 pods
 
-Error refused(const KubeAnswer& answer) {
-  if (answer.status == 0) return {Kind::kUnavailable, "the API server does not answer: " + answer.why, {}, 0};
-  const bool denied = answer.status == http::kUnauthorized || answer.status == http::kForbidden;
-  return {denied ? Kind::kDenied : Kind::kUnavailable,
-          fmt::format("the API server does not list pods: {} ({})", why_not(answer), answer.status),
-          {},
-          answer.status};
-}
-
 Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::string& selector) {
   const std::string list = fmt::format("/api/v1/pods?limit={}&fieldSelector={}", kPage, percent_encoded(selector));
   std::vector<std::string> pages;
@@ -37,7 +28,7 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
       path = list;
       continue;
     }
-    if (answer.status != http::kOk) return std::unexpected(refused(answer));
+    if (answer.status != http::kOk) return std::unexpected(refusal(answer, "the API server does not list pods"));
     TRY(const auto page, parse_pod_list(answer.body));
     pages.push_back(answer.body);
     if (page.head.next.empty()) return pages;
@@ -68,7 +59,7 @@ KubeAnswer BlockingClient::wait(const std::function<void(KubeClient::OnAnswer do
 
 Result<KubeAnswer> answered(KubeAnswer answer, const Access& access) {
   if (answer.status != 0) return answer;
-  return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, access.server.url());
+  return std::unexpected(refusal(answer, "", access.server.url()));
 }
 
 Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {

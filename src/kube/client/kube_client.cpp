@@ -335,6 +335,14 @@ std::string why_not(const KubeAnswer& answer) {
   return answer.status == 0 ? answer.why : status_of_body(answer.status, answer.body).message;
 }
 
+Error refusal(const KubeAnswer& answer, const std::string& what, std::string where) {
+  if (answer.status == 0)
+    return {Kind::kUnavailable, "the API server does not answer: " + answer.why, std::move(where), 0};
+  const bool denied = answer.status == http::kUnauthorized || answer.status == http::kForbidden;
+  return {denied ? Kind::kDenied : Kind::kUnavailable, fmt::format("{}: {} ({})", what, why_not(answer), answer.status),
+          std::move(where), answer.status};
+}
+
 Result<std::string> bearer_token(const std::string& file, const std::string& fixed) {
   if (file.empty()) return fixed;
   auto content = os::read_file(file, kLongestToken);

@@ -38,6 +38,9 @@ struct KubeAnswer {
 
 bool succeeded(const KubeAnswer& answer);
 std::string why_not(const KubeAnswer& answer);  // of one that did not succeed
+// The same as an Error with the status as its code. `what`: "the API server does not list pods". kDenied: missing
+// permission; kUnavailable: no answer, or another refusal.
+Error refusal(const KubeAnswer& answer, const std::string& what, std::string where = {});
 
 // Counts for the metrics: by verb ("list", "watch", "get", "create", "update", "delete", "patch") and HTTP status
 // ("error": no answer).

@@ -99,12 +99,8 @@ class Round {
   void list(const std::string& path, std::function<void(const Json&)> done) {
     client_.list(path, [this, path, done = std::move(done)](const kube::KubeAnswer& answer) {
       if (answer.status == kube::http::kOk) return done(json_of(answer.body));
-      listed_ = answer.status == 0
-                    ? fail(Kind::kUnavailable, "the API server does not answer: " + answer.why)
-                    : fail(Kind::kDenied,
-                           fmt::format("the API server does not list {}: {} ({})", path.substr(0, path.find('?')),
-                                       kube::why_not(answer), answer.status),
-                           {}, answer.status);
+      listed_ =
+          std::unexpected(kube::refusal(answer, "the API server does not list " + path.substr(0, path.find('?'))));
       loop_.stop();
     });
   }

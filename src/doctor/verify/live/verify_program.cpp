@@ -41,10 +41,7 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
     return fail(Kind::kNotFound, "the cluster has no node " + name + "; `kubectl get nodes` lists them",
                 access.server.url());
   if (answer.status != kube::http::kOk)
-    return fail(
-        Kind::kDenied,
-        fmt::format("the API server does not show the node {}: {} ({})", name, kube::why_not(answer), answer.status),
-        access.server.url());
+    return std::unexpected(kube::refusal(answer, "the API server does not show the node " + name, access.server.url()));
   Json node = json_of(answer.body);
   if (!node.is_object()) return fail(Kind::kInvalid, "the API server's answer is not a Node", access.server.url());
   return node;
@@ -205,13 +202,12 @@ class PodsRun {
       TRY(const Json object, make_probe_pod(cluster_.agent, pod, {options_.node, name, run_, overrides}));
       // A signal does not break it off, so that what was made is known.
       const auto answer = server_.ask(&kube::KubeClient::create, pods_, json_text(object));
-      if (answer.status == 0) return fail(Kind::kUnavailable, "the API server does not answer: " + answer.why, pods_);
-      if (answer.status != kube::http::kCreated && answer.status != kube::http::kOk)
-        return fail(Kind::kDenied,
-                    fmt::format("no probe pod can be made: {} ({}); it needs the rights to create, watch and delete "
-                                "pods there and to read their logs",
-                                kube::why_not(answer), answer.status),
-                    pods_);
+      if (!kube::succeeded(answer)) {
+        Error error = kube::refusal(answer, "no probe pod can be made", pods_);
+        if (answer.status != 0)
+          error.what += "; it needs the rights to create, watch and delete pods there and to read their logs";
+        return std::unexpected(std::move(error));
+      }
       made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
     }
     fmt::print(stderr, "{} made on {}; they take up to a minute\n", count_text(made_.size(), "probe pod"),
