@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <utility>
@@ -161,10 +162,10 @@ class Probes {
 // The trials of one grant and their judgement, the same in every place.
 struct Trial {
   DeepGrant expected;
-  GrantHere grant;
-  std::optional<GrantHere> neighbour;   // a different slot of the same GPU
-  bool observed = false;                // the guard only reports
-  std::string deaths_not_covered = {};  // why a client's death can hurt others, as the node agent reports
+  GrantHere grant = {};
+  std::optional<GrantHere> neighbour = {};  // a different slot of the same GPU
+  bool observed = false;                    // the guard only reports
+  std::string deaths_not_covered = {};      // why a client's death can hurt others, as the node agent reports
 };
 
 constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
@@ -392,13 +393,6 @@ Result<std::vector<DeepGrant>> grants_here(const VerifyOptions& options, Probes&
 
 constexpr Duration kAgentAnswer = std::chrono::seconds(10);
 
-struct DeviceAsk {
-  Trial trial;
-  std::string resource;
-  std::string endpoint;            // of the plugin's socket
-  std::vector<std::string> slots;  // that no container holds, the last ones first
-};
-
 // The slots that containers hold, as kubelet's PodResources API reports them now.
 Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
   TRY(const auto holdings, kubelet::list_pod_resources(options.pod_resources_socket, kAgentAnswer));
@@ -418,7 +412,7 @@ class DeepRun {
     if (!node.is_object())
       return fail(Kind::kInvalid, "the node agent's status is not a JSON document", options_.run_dir);
     TRY(const auto held, held_slots(options_));
-    for (const Json& device : list_at(node, "devices")) try_device(device_ask(node, device, held), device);
+    for (const Json& device : list_at(node, "devices")) try_device(node, device, held);
     if (!map_at(node, "dra").empty())
       checks_.skip("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
                    "run `tranche verify --inside` in a pod with a claim");
@@ -426,42 +420,35 @@ class DeepRun {
   }
 
  private:
-  static DeviceAsk device_ask(const Json& node, const Json& device, const std::set<std::string>& held) {
-    DeviceAsk ask;
-    ask.trial.expected = {text_at(device, "uuid"), count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")};
-    ask.resource = text_at(device, "resource");
-    for (const Json& resource : list_at(node, "resources"))
-      if (text_at(resource, "name") == ask.resource) ask.endpoint = text_at(resource, "endpoint");
-    ask.trial.observed = text_at(map_at(map_at(node, "guard"), "memory"), ask.resource) == "observe";
-    for (const Json& row : list_at(node, "inForce"))
-      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
-        ask.trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
-    for (const Json& slot : list_at(device, "slots")) {
-      const std::string id = text_at(slot, "id");
-      if (text_at(slot, "holder").empty() && !held.contains(id)) ask.slots.push_back(id);
-    }
-    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
-    std::ranges::reverse(ask.slots);
-    return ask;
-  }
-
-  void try_device(DeviceAsk ask, const Json& device) {
-    const std::string& gpu = ask.trial.expected.gpu;
+  void try_device(const Json& node, const Json& device, const std::set<std::string>& held) {
+    const std::string gpu = text_at(device, "uuid"), resource = text_at(device, "resource");
     if (text_at(device, "sharing") != "mps")
       return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
-    if (ask.slots.empty()) return skip_without_slot(gpu, checks_);
-    auto grant = take(ask, ask.slots.front());
+    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
+    std::vector<std::string> slots;
+    for (const Json& slot : list_at(device, "slots") | std::views::reverse)
+      if (const std::string id = text_at(slot, "id"); text_at(slot, "holder").empty() && !held.contains(id))
+        slots.push_back(id);
+    if (slots.empty()) return skip_without_slot(gpu, checks_);
+    Trial trial{.expected = {gpu, count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")},
+                .observed = text_at(map_at(map_at(node, "guard"), "memory"), resource) == "observe"};
+    for (const Json& row : list_at(node, "inForce"))
+      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
+        trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
+    std::string socket = options_.plugin_dir + "/";
+    for (const Json& each : list_at(node, "resources"))
+      if (text_at(each, "name") == resource) socket += text_at(each, "endpoint");
+    auto grant = take(socket, slots.front(), gpu);
     if (!grant)
       return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
-    ask.trial.grant = *std::move(grant);
-    if (ask.slots.size() > 1)
-      if (auto other = take(ask, ask.slots[1])) ask.trial.neighbour = *std::move(other);
+    trial.grant = *std::move(grant);
+    if (slots.size() > 1)
+      if (auto other = take(socket, slots[1], gpu)) trial.neighbour = *std::move(other);
     Findings trials;
-    try_grant(probes_, options_, places_, ask.trial, trials);
-    const auto held = held_slots(options_);
-    const bool taken = !held || std::ranges::any_of(ask.slots, [&, n = 0](const auto& slot) mutable {
-      return n++ < 2 && held->contains(slot);
-    });
+    try_grant(probes_, options_, places_, trial, trials);
+    const auto held_now = held_slots(options_);
+    const bool taken = !held_now || std::ranges::any_of(slots | std::views::take(2),
+                                                        [&](const auto& slot) { return held_now->contains(slot); });
     for (const auto& check : trials)
       if (taken && check.verdict == Verdict::kFail)
         checks_.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
@@ -470,8 +457,7 @@ class DeepRun {
         checks_.add(check);
   }
 
-  Result<GrantHere> take(const DeviceAsk& ask, const std::string& slot) {
-    const std::string socket = options_.plugin_dir + "/" + ask.endpoint;
+  Result<GrantHere> take(const std::string& socket, const std::string& slot, const std::string& gpu) {
     TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
     GrantHere grant;
     grant.env = asked.envs;
@@ -480,7 +466,7 @@ class DeepRun {
     grant.endpoint = mount->second;
     if (grant.endpoint.starts_with(places_.mps_root + "/"))
       grant.endpoint = places_.mps_root_here + grant.endpoint.substr(places_.mps_root.size());
-    if (ask.trial.expected.gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = ask.trial.expected.gpu;
+    if (gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = gpu;
     return grant;
   }
 
