@@ -68,20 +68,12 @@ class OutputQueue {
 
   void write(std::string_view line) {
     flush();
-    if (waiting_.empty()) {
-      const ssize_t sent = put(line);
-      line.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(sent, 0)));
-      if (line.empty()) return;
-      if (sent > 0) {  // always keeps the rest of a line that was partly written
-        waiting_ = line;
-        return;
-      }
-    }
     if (waiting_.size() + line.size() > kMost) {
       ++dropped_;
-    } else {
-      waiting_ += line;
+      return;
     }
+    waiting_ += line;
+    flush();
   }
 
   void flush() {
@@ -108,30 +100,18 @@ class OutputQueue {
   std::uint64_t dropped() const { return dropped_; }  // lines
 
  private:
-  enum class Kind { kFile, kSocket, kOwn, kShared };  // kShared: a pipe that cannot be opened again
-
   // Determines what kind of file the descriptor is now.
   void look() {
     struct stat status{};
-    if (::fstat(fd_, &status) != 0) {
-      known_ = false;
-      kind_ = Kind::kFile;
-      return;
-    }
-    if (known_ && status.st_dev == device_ && status.st_ino == inode_) return;
-    known_ = true;
+    if (::fstat(fd_, &status) != 0) status = {};
+    if (status.st_dev == device_ && status.st_ino == inode_) return;
     device_ = status.st_dev;
     inode_ = status.st_ino;
+    is_socket_ = S_ISSOCK(status.st_mode);
     own_.reset();
-    if (S_ISSOCK(status.st_mode)) {
-      kind_ = Kind::kSocket;
-    } else if (S_ISFIFO(status.st_mode) || (S_ISCHR(status.st_mode) && ::isatty(fd_) != 0)) {
-      const std::string path = "/proc/self/fd/" + std::to_string(fd_);
-      own_ = os::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-      kind_ = own_ ? Kind::kOwn : Kind::kShared;
-    } else {
-      kind_ = Kind::kFile;
-    }
+    if (!S_ISFIFO(status.st_mode) && (!S_ISCHR(status.st_mode) || ::isatty(fd_) == 0)) return;
+    const std::string path = "/proc/self/fd/" + std::to_string(fd_);
+    own_ = os::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   }
 
   // The number of bytes that the reader accepted; -1 if it accepts none now. If writing is impossible (closed, a full
@@ -139,34 +119,26 @@ class OutputQueue {
   ssize_t put(std::string_view text) {
     look();
     ssize_t sent = -1;
-    switch (kind_) {
-      case Kind::kFile:
-        sent = ::write(fd_, text.data(), text.size());
-        break;
-      case Kind::kSocket:
-        sent = ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-        break;
-      case Kind::kOwn:
-        sent = ::write(own_.get(), text.data(), text.size());
-        break;
-      case Kind::kShared: {
-        // A pipe that polls as writable has space for PIPE_BUF bytes, unless a process that shares it was faster.
-        pollfd writable{.fd = fd_, .events = POLLOUT, .revents = 0};
-        if (::poll(&writable, 1, 0) == 0) return -1;
-        sent = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
-        break;
-      }
+    if (is_socket_) {
+      sent = ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    } else if (own_) {
+      sent = ::write(own_.get(), text.data(), text.size());
+    } else {
+      // A pipe that cannot be opened again and polls as writable has space for PIPE_BUF bytes, unless a process that
+      // shares it was faster.
+      pollfd writable{.fd = fd_, .events = POLLOUT, .revents = 0};
+      if (::poll(&writable, 1, 0) == 0) return -1;
+      sent = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     }
     if (sent >= 0) return sent;
     return errno == EAGAIN || errno == EINTR ? -1 : static_cast<ssize_t>(text.size());
   }
 
   int fd_;
-  os::Fd own_;
-  Kind kind_ = Kind::kFile;
+  os::Fd own_;  // of a pipe or a terminal
+  bool is_socket_ = false;
   dev_t device_ = 0;
   ino_t inode_ = 0;
-  bool known_ = false;
   std::string waiting_;
   std::uint64_t dropped_ = 0;
 };
