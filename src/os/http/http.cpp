@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <thread>
 
@@ -72,16 +71,11 @@ ssize_t send_some(const Fd& fd, const LongText& text, std::size_t at, std::size_
   return ::sendmsg(fd.get(), &message, MSG_NOSIGNAL);
 }
 
-// An address of either family in one form: IPv4 is mapped to IPv6.
+// The bytes of an address. All clients of one socket have addresses of its family.
 std::string peer_of(const sockaddr_storage& address) {
-  in6_addr key{};
-  if (address.ss_family == AF_INET6) {
-    key = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
-  } else if (address.ss_family == AF_INET) {
-    key.s6_addr[10] = key.s6_addr[11] = 0xff;
-    std::memcpy(&key.s6_addr[12], &reinterpret_cast<const sockaddr_in&>(address).sin_addr, 4);
-  }
-  return {reinterpret_cast<const char*>(&key), sizeof key};
+  if (address.ss_family != AF_INET6)
+    return {reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in&>(address).sin_addr), sizeof(in_addr)};
+  return {reinterpret_cast<const char*>(&reinterpret_cast<const sockaddr_in6&>(address).sin6_addr), sizeof(in6_addr)};
 }
 
 class LoopHttpServer final : public HttpServer {
