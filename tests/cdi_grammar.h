@@ -16,7 +16,6 @@ inline std::string fault_of(const cdi::Spec& spec) {
   static const std::regex path("/.*"), upwards("(.*/)?\\.\\.(/.*)?"), permissions("[rwm]*");
   const auto is = [](const std::string& text, const std::regex& rule) { return std::regex_match(text, rule); };
   const auto bad_path = [&](const std::string& text) { return !is(text, path) || is(text, upwards); };
-  if (spec.version < cdi::minimum_version(spec)) return "version " + spec.version;
   if (!is(spec.vendor, name) || spec.vendor.size() > 253) return "vendor " + spec.vendor;
   if (!is(spec.cls, name) || spec.cls.size() > 63) return "class " + spec.cls;
   if (spec.devices.empty()) return "no devices";

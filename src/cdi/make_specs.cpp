@@ -69,16 +69,13 @@ class Maker {
   }
 
  private:
-  bool program_is_missing() const { return files_.hook_program == DriverFiles::HookProgram::kNotThere; }
   bool by_index() const { return config_.flags.plugin.device_id_strategy == config::IdStrategy::kIndex; }
 
   void note(std::string text) { made_.notes.push_back(std::move(text)); }
 
   void keep(const std::string& cls, std::vector<Device> devices, Edits common) {
     if (devices.empty()) return;
-    Spec spec{"", kVendor, cls, std::move(devices), std::move(common)};
-    spec.version = minimum_version(spec);
-    made_.specs.push_back(std::move(spec));
+    made_.specs.push_back({kVendor, cls, std::move(devices), std::move(common)});
   }
 
   // ---- edits
@@ -117,7 +114,7 @@ class Maker {
   // library can be a second mount of that library.
   void add_links(Edits& edits, const std::vector<Link>& links) const {
     if (links.empty()) return;
-    if (!program_is_missing()) {
+    if (!files_.hook_program_missing) {
       std::vector<std::string> arguments;
       for (const Link& link : links) {
         arguments.emplace_back("--link");
@@ -132,7 +129,7 @@ class Maker {
 
   // Does nothing if the hook is disabled or its program is missing.
   void add_hook(Edits& edits, HookName name, std::vector<std::string> arguments = {}) const {
-    if (program_is_missing() || features_.disabled_hooks.contains(name)) return;
+    if (files_.hook_program_missing || features_.disabled_hooks.contains(name)) return;
     Hook hook;
     hook.name = "createContainer";
     hook.path = config_.flags.plugin.nvidia_ctk_path;
@@ -195,7 +192,7 @@ class Maker {
     if (found == files_.drm.end()) return;
     add_nodes(edits, found->second.nodes);
     // Only by hook: a mount cannot replace a link to a device node.
-    if (!program_is_missing()) add_links(edits, found->second.by_path_links);
+    if (!files_.hook_program_missing) add_links(edits, found->second.by_path_links);
   }
 
   Device whole_gpu(const Gpu& gpu, const Found& node) const {
@@ -220,7 +217,7 @@ class Maker {
   }
 
   void note_missing_hook_program() {
-    if (!program_is_missing()) return;
+    if (!files_.hook_program_missing) return;
     note("the hook program " + config_.flags.plugin.nvidia_ctk_path +
          " is not on the node: specs are without hooks, and links to libraries are mounts, which is enough where the "
          "container's loader looks into " +

@@ -64,8 +64,7 @@ struct DriverFiles {
   std::vector<Found> directories;  // Tegra: dir entries of the CSV files
   // Beside the libraries: libcuda.so.1 → libcuda.so.580.1; Tegra: sym entries of the CSV files; WSL: nvidia-smi.
   std::vector<Link> links;
-  enum class HookProgram { kThere, kNotThere, kUnknown };
-  HookProgram hook_program = HookProgram::kUnknown;  // unknown: its folder on the host is not visible to this process
+  bool hook_program_missing = false;  // false also if its folder on the host is not visible to this process
 };
 
 struct MadeSpecs {

@@ -35,7 +35,6 @@ class CdiSpecs : public testing::Test {
     files_.library_dir = "/usr/lib64";
     files_.libraries = {at("/usr/lib64/libcuda.so.580.1")};
     files_.links = {{"/usr/lib64/libcuda.so.1", "libcuda.so.580.1", "/usr/lib64/libcuda.so.580.1"}};
-    files_.hook_program = DriverFiles::HookProgram::kThere;
     config_.flags.nvidia_dev_root = "/";
   }
 
@@ -180,7 +179,7 @@ TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
 
 // Promise: cdi: Without the hook program links become mounts.
 TEST_F(CdiSpecs, WithoutTheHookProgramHaveLinksAsMountsAndSaySo) {
-  files_.hook_program = DriverFiles::HookProgram::kNotThere;
+  files_.hook_program_missing = true;
   files_.drm["GPU-0"] = {{at("/dev/dri/card1")}, {{"/dev/dri/by-path/x", "../card1", "/dev/dri/card1"}}};
   const auto made = make();
   const Edits& edits = made.specs[0].edits;
@@ -193,7 +192,7 @@ TEST_F(CdiSpecs, WithoutTheHookProgramHaveLinksAsMountsAndSaySo) {
 }
 
 TEST_F(CdiSpecs, WriteHooksBlindlyWhereTheProgramCannotBeSeen) {
-  files_.hook_program = DriverFiles::HookProgram::kUnknown;
+  files_.hook_program_missing = false;
   EXPECT_THAT(gpu_spec().edits.hooks, SizeIs(5));
 }
 
@@ -227,7 +226,7 @@ TEST_P(CdiRoots, PutHostPathsBelowTheRootsOfTheHost) {
   EXPECT_EQ(spec.edits.mounts[0].container_path, "/usr/lib64/libcuda.so.580.1");
   EXPECT_EQ(spec.devices[0].edits.device_nodes[0].path, "/dev/nvidia7");
   EXPECT_EQ(spec.devices[0].edits.device_nodes[0].host_path, row.node);
-  EXPECT_EQ(spec.version, row.node.empty() ? "0.3.0" : "0.5.0");
+  EXPECT_EQ(minimum_version(spec), row.node.empty() ? "0.3.0" : "0.5.0");
   EXPECT_EQ(spec.edits.env[1], "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64");
 }
 

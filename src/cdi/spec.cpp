@@ -69,7 +69,7 @@ std::string file_name(const std::string& cls) {
 }
 
 std::string render(const Spec& spec) {
-  Json json{{"cdiVersion", spec.version}, {"kind", spec.vendor + "/" + spec.cls}};
+  Json json{{"cdiVersion", minimum_version(spec)}, {"kind", spec.vendor + "/" + spec.cls}};
   json["devices"] = Json::array();
   for (const Device& device : spec.devices)
     json["devices"].push_back({{"name", device.name}, {"containerEdits", to_json(device.edits)}});

@@ -52,9 +52,8 @@ struct Device {
 };
 
 struct Spec {
-  std::string version;  // "0.5.0"
-  std::string vendor;   // "k8s.device-plugin.nvidia.com"
-  std::string cls;      // "gpu"; `kind` in the file is vendor/class
+  std::string vendor;  // "k8s.device-plugin.nvidia.com"
+  std::string cls;     // "gpu"; `kind` in the file is vendor/class
   std::vector<Device> devices;
   Edits edits;  // for every container that requests any of the devices
   friend bool operator==(const Spec&, const Spec&) = default;

@@ -10,7 +10,7 @@ namespace tranche::cdi {
 namespace {
 
 TEST(CdiJson, LeavesOutWhatIsNotGiven) {
-  Spec spec{"0.3.0", kVendor, "gpu", {}, {}};
+  Spec spec{kVendor, "gpu", {}, {}};
   spec.devices.push_back({"a", {}});
   spec.devices.front().edits.device_nodes.push_back({"/dev/nvidia0", "", "rw"});
   EXPECT_EQ(render(spec), R"({
@@ -34,7 +34,7 @@ TEST(CdiJson, LeavesOutWhatIsNotGiven) {
 }
 
 TEST(CdiJson, HasEverythingThatIsGiven) {
-  Spec spec{"0.5.0", kVendor, "gpu", {}, {}};
+  Spec spec{kVendor, "gpu", {}, {}};
   Device device{"GPU-1", {}};
   device.edits.device_nodes.push_back({"/dev/nvidia0", "/run/driver/dev/nvidia0", "rw"});
   spec.devices.push_back(device);
@@ -54,7 +54,7 @@ TEST(CdiJson, HasEverythingThatIsGiven) {
 }
 
 TEST(CdiVersion, IsTheOldestThatHasEverythingUsed) {
-  Spec spec{"", kVendor, "gpu", {{"a", {}}}, {}};
+  Spec spec{kVendor, "gpu", {{"a", {}}}, {}};
   EXPECT_EQ(minimum_version(spec), "0.3.0");
   spec.edits.mounts.push_back({"/a", "/b", {}});
   spec.devices.front().edits.device_nodes.push_back({"/dev/a", "", ""});

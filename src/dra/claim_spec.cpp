@@ -64,7 +64,6 @@ cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, cons
     for (const auto& device : claim.parts[i].devices)
       spec.devices.push_back({cdi_device_name(claim.name, claim.parts[i], device), edits_of(grants[i])});
   spec.devices.push_back(record_of(claim));
-  spec.version = cdi::minimum_version(spec);
   return spec;
 }
 

@@ -64,7 +64,6 @@ DriverFiles usual_files(const gpu::Inventory& inventory) {
   files.gds = {at("/dev/nvidia-fs0")};
   files.gds_files = {at("/etc/cufile.json"), at("/run/udev")};
   files.mofed = {at("/dev/infiniband/rdma_cm"), at("/dev/infiniband/uverbs0")};
-  files.hook_program = DriverFiles::HookProgram::kThere;
   return files;
 }
 

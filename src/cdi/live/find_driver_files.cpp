@@ -293,12 +293,11 @@ std::string relative_to_driver_root(std::string root, const std::string& path) {
 }
 
 // A missing program proves something only if the host's driver root is visible through a mount.
-DriverFiles::HookProgram look_for_hook_program(const os::RootView& driver, bool mounted, const config::Flags& flags) {
+bool is_hook_program_missing(const os::RootView& driver, bool mounted, const config::Flags& flags) {
   const std::string path = relative_to_driver_root(flags.nvidia_driver_root, flags.plugin.nvidia_ctk_path);
-  if (path.empty()) return DriverFiles::HookProgram::kUnknown;
+  if (!mounted || path.empty()) return false;
   const auto place = driver.look(path);
-  if (place && place->is_program()) return DriverFiles::HookProgram::kThere;
-  return mounted ? DriverFiles::HookProgram::kNotThere : DriverFiles::HookProgram::kUnknown;
+  return !place || !place->is_program();
 }
 
 void find_extras(const os::RootView& driver, const os::RootView& devices, const os::RootView& system,
@@ -358,7 +357,7 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
       break;
   }
   find_extras(*driver, devices, system, files);
-  files.hook_program = look_for_hook_program(*driver, mounted, config.flags);
+  files.hook_program_missing = is_hook_program_missing(*driver, mounted, config.flags);
   sort_all(files);
   return files;
 }

@@ -102,7 +102,7 @@ TEST_F(DriverFilesTest, AreThoseOfThisProcessWhereTheDriverRootIsNotThere) {
   EXPECT_EQ(found.error().where, "/");
   inventory_.platform = gpu::Platform::kWsl;  // needs no libcuda
   EXPECT_TRUE(find().nodes_in_driver_root);
-  EXPECT_NE(find().hook_program, DriverFiles::HookProgram::kNotThere) << "proves nothing of the host";
+  EXPECT_FALSE(find().hook_program_missing) << "proves nothing of the host";
 }
 
 TEST_F(DriverFilesTest, NameGraphicsLibrariesApartBecauseOnlyAFeatureFlagAsksForThem) {
@@ -150,7 +150,7 @@ TEST_F(DriverFilesTest, AreTheSocketsOfTheDriversDaemons) {
 struct HookCase {
   const char* name;
   std::string driver_root, program;  // on the host
-  DriverFiles::HookProgram expected;
+  bool missing;
 };
 class HookProgramTest : public DriverFilesTest, public testing::WithParamInterface<HookCase> {};
 
@@ -160,19 +160,17 @@ TEST_P(HookProgramTest, IsJudgedOnlyWhereItCanBeSeen) {
   tree_.file("/driver/usr/bin/no-program", "x", false);
   config_.flags.nvidia_driver_root = GetParam().driver_root;
   config_.flags.plugin.nvidia_ctk_path = GetParam().program;
-  EXPECT_EQ(find().hook_program, GetParam().expected);
+  EXPECT_EQ(find().hook_program_missing, GetParam().missing);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Programs, HookProgramTest,
-    testing::Values(HookCase{"There", "/", "/usr/bin/nvidia-ctk", DriverFiles::HookProgram::kThere},
-                    HookCase{"NotThere", "/", "/usr/bin/nvidia-cdi-hook", DriverFiles::HookProgram::kNotThere},
-                    HookCase{"NoProgram", "/", "/usr/bin/no-program", DriverFiles::HookProgram::kNotThere},
-                    HookCase{"BelowTheDriverRoot", "/run/driver", "/run/driver/usr/bin/nvidia-ctk",
-                             DriverFiles::HookProgram::kThere},
-                    HookCase{"ElsewhereOnTheHost", "/run/driver", "/usr/bin/nvidia-ctk",
-                             DriverFiles::HookProgram::kUnknown}),
-    [](const auto& row) { return row.param.name; });
+INSTANTIATE_TEST_SUITE_P(Programs, HookProgramTest,
+                         testing::Values(HookCase{"There", "/", "/usr/bin/nvidia-ctk", false},
+                                         HookCase{"NotThere", "/", "/usr/bin/nvidia-cdi-hook", true},
+                                         HookCase{"NoProgram", "/", "/usr/bin/no-program", true},
+                                         HookCase{"BelowTheDriverRoot", "/run/driver", "/run/driver/usr/bin/nvidia-ctk",
+                                                  false},
+                                         HookCase{"ElsewhereOnTheHost", "/run/driver", "/usr/bin/nvidia-ctk", false}),
+                         [](const auto& row) { return row.param.name; });
 
 class DriverNodes : public DriverFilesTest {
  protected:

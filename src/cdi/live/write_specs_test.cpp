@@ -14,7 +14,7 @@ constexpr const char* kGpuFile = "k8s.device-plugin.nvidia.com-gpu.json";
 constexpr const char* kGdsFile = "k8s.device-plugin.nvidia.com-gds.json";
 
 Spec spec(const std::string& cls, const std::string& name = "GPU-1") {
-  Spec spec{"0.3.0", kVendor, cls, {}, {}};
+  Spec spec{kVendor, cls, {}, {}};
   spec.devices.push_back({name, {}});
   spec.devices.front().edits.env = {"A=b"};
   return spec;
