@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -72,43 +71,6 @@ void Channel::post(std::function<void(const NvmlThread::Callbacks&)> turn) {
     }
     turn(self->callbacks_);  // runs on the loop's thread, the only one that closes the channel
   });
-}
-
-void Channel::report_sample(const std::vector<GpuSample>& samples) {
-  {
-    const std::lock_guard lock(mutex_);
-    ++samples_under_way_;
-  }
-  post([this, samples](const NvmlThread::Callbacks& callbacks) {
-    {
-      const std::lock_guard lock(mutex_);
-      --samples_under_way_;
-      note_sampled(samples);
-    }
-    if (callbacks.on_sample) callbacks.on_sample(samples);
-  });
-}
-
-void Channel::sampled(const std::vector<GpuSample>& samples) {
-  const std::lock_guard lock(mutex_);
-  if (samples_under_way_ == 0) note_sampled(samples);
-}
-
-void Channel::note_sampled(const std::vector<GpuSample>& samples) {
-  for (const GpuSample& sample : samples) sampled_[sample.uuid] = sample.at;
-}
-
-MonoTime Channel::last_sample(const std::string& gpu_uuid) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = sampled_.find(gpu_uuid);
-  return found == sampled_.end() ? MonoTime{} : found->second;
-}
-
-MonoTime Channel::last_sample() const {
-  const std::lock_guard lock(mutex_);
-  MonoTime last{};
-  for (const auto& [uuid, at] : sampled_) last = std::max(last, at);
-  return last;
 }
 
 void Channel::report_mode(ModeRequest request, Status status) {

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -45,9 +44,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
   // How long the driver thread has been busy without a rest; absent while it rests.
   std::optional<Duration> at_work(MonoTime now) const;
 
-  MonoTime last_sample(const std::string& gpu_uuid) const;  // any thread
-  MonoTime last_sample() const;                             // the same
-
   // Driver thread.
   void rests();  // between rests() and works() only, the thread makes no call into the driver
   void works();
@@ -60,15 +56,10 @@ class Channel : public std::enable_shared_from_this<Channel> {
       if (callbacks.*callback) (callbacks.*callback)(value);
     });
   }
-  // A round with new figures counts as sampled once the loop has them. A round without counts once the loop has all
-  // earlier ones. So a reader of last_sample() never pairs old figures with a newer time.
-  void report_sample(const std::vector<GpuSample>& samples);
-  void sampled(const std::vector<GpuSample>& samples);
   void report_mode(ModeRequest request, Status status);
   void finished();
 
  private:
-  void note_sampled(const std::vector<GpuSample>& samples);  // call with mutex_ held
   void post(std::function<void(const NvmlThread::Callbacks&)> turn);
 
   mutable std::mutex mutex_;
@@ -79,8 +70,6 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Requests requests_;
   bool finished_ = false;
   std::optional<MonoTime> working_since_;
-  std::map<std::string, MonoTime> sampled_;  // by GPU
-  int samples_under_way_ = 0;
 };
 
 }  // namespace tranche::gpu::nvml

@@ -105,6 +105,10 @@ struct GpuSample {
   MonoTime clients_read{};         // when the driver last listed which of them are MPS clients
   std::string problem;             // why there are no figures, or ""
   MonoTime at{};                   // when this was read
+  bool same_figures(const GpuSample& other) const {
+    return uuid == other.uuid && holders == other.holders && clients_read == other.clients_read &&
+           problem == other.problem;
+  }
 };
 // How often one GPU is sampled.
 struct SampleWish {
@@ -129,9 +133,8 @@ class NvmlThread {
   struct Callbacks {
     std::function<void(const Result<Inventory>&)> on_inventory;  // at every (re)scan and every failed attempt
     std::function<void(const GpuEvent&)> on_event{};
-    std::function<void(const Result<std::vector<GpuUse>>&)> on_use{};  // result of ask_use
-    std::function<void(const std::vector<GpuSample>&)>
-        on_sample{};  // all that sample() requested, when any has changed
+    std::function<void(const Result<std::vector<GpuUse>>&)> on_use{};      // result of ask_use
+    std::function<void(const std::vector<GpuSample>&)> on_sample{};        // all that sample() requested, as read last
     std::function<void(const std::vector<GpuTelemetry>&)> on_telemetry{};  // result of measure()
   };
   NvmlThread(os::Loop& loop, Callbacks callbacks);
@@ -147,13 +150,10 @@ class NvmlThread {
 
   void rescan();
   void ask_use();
-  // From now on reads the holders of these GPUs, each at the requested interval, and reports when something has
-  // changed. An empty list ends that. MPS clients are listed when a new process appears, then again after one, two,
-  // four … readings, and every 5 s: a process is listed before it becomes a client.
+  // From now on reads the holders of these GPUs, each at the requested interval. An empty list ends that. MPS clients
+  // are listed when a new process appears, then again after one, two, four … readings, and every 5 s: a process is
+  // listed before it becomes a client.
   void sample(std::vector<SampleWish> gpus);
-  // When the last reported figures of one GPU, or of any, were last confirmed; 0 = never.
-  MonoTime last_sample(const std::string& gpu_uuid) const;
-  MonoTime last_sample() const;
   void set_compute_mode(std::string gpu_uuid, ComputeMode mode, std::function<void(Status)> done);
   // Measures the activity of the GPUs, one GPU at a time between two samples of memory holders; no result while there
   // is no driver.

@@ -56,14 +56,6 @@ void NvmlThread::sample(std::vector<SampleWish> gpus) {
   if (channel_) channel_->request([&](nvml::Requests& requests) { requests.sample = std::move(gpus); });
 }
 
-MonoTime NvmlThread::last_sample(const std::string& gpu_uuid) const {
-  return channel_ ? channel_->last_sample(gpu_uuid) : MonoTime{};
-}
-
-MonoTime NvmlThread::last_sample() const {
-  return channel_ ? channel_->last_sample() : MonoTime{};
-}
-
 void NvmlThread::set_compute_mode(std::string gpu_uuid, ComputeMode mode, std::function<void(Status)> done) {
   if (!channel_) return done(fail(Kind::kUnavailable, "the driver library is not open"));
   channel_->request(

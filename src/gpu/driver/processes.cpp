@@ -7,6 +7,7 @@
 namespace tranche::gpu::nvml {
 namespace {
 
+constexpr std::uint32_t kUsual = 64;  // MPS serves 48 to 60 clients: one call is nearly always enough
 constexpr std::uint32_t kSlack = 16;  // processes that may start between two calls
 constexpr int kMostTries = 6;
 constexpr std::size_t kDocumented = 24;  // bytes of an entry
@@ -34,31 +35,29 @@ std::vector<ProcessInfo> entries_of(std::span<const std::byte> buffer, std::size
   return entries;
 }
 
-bool ProcessList::read(Call function, Device device) {
-  Return code = Return::kSuccess;
-  std::uint32_t count = 0;
+ProcessList list_processes(Return (*function)(Device, std::uint32_t*, void*), Device device) {
+  ProcessList list;
+  std::uint32_t capacity = kUsual;
   for (int attempt = 0; attempt < kMostTries; ++attempt) {
-    buffer_.assign((capacity_ + 1) * sizeof(ProcessInfo), kUnwritten);
-    count = capacity_;
-    code = call(function, device, &count, static_cast<void*>(buffer_.data()));
-    if (code != Return::kInsufficientSize) break;
-    capacity_ = std::max(count, capacity_) + kSlack;
+    std::vector<std::byte> buffer((capacity + 1) * sizeof(ProcessInfo), kUnwritten);
+    std::uint32_t count = capacity;
+    list.code = call(function, device, &count, static_cast<void*>(buffer.data()));
+    if (list.code == Return::kInsufficientSize) {
+      capacity = std::max(count, capacity) + kSlack;
+      continue;
+    }
+    count = std::min(count, capacity);
+    if (list.code == Return::kSuccess) list.entries = entries_of(buffer, count, stride_of(buffer, count));
+    break;
   }
-  count = code == Return::kSuccess ? std::min(count, capacity_) : 0;
-  if (code == code_ && count == count_ && (code != Return::kSuccess || buffer_ == seen_)) return false;
-  code_ = code;
-  count_ = count;
-  seen_.swap(buffer_);
-  entries_ = entries_of(seen_, count, stride_of(seen_, count));
-  return true;
+  return list;
 }
 
 Result<std::vector<GpuHolder>> read_processes(const Library& library, Device device) {
   const Functions& f = library.functions();
-  ProcessList all;
-  all.read(f.compute_processes, device);
-  if (all.code() == Return::kNotSupported || all.code() == Return::kNoPermission) return std::vector<GpuHolder>{};
-  TRY_STATUS(library.check(all.code(), "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
+  const ProcessList all = list_processes(f.compute_processes, device);
+  if (all.code == Return::kNotSupported || all.code == Return::kNoPermission) return std::vector<GpuHolder>{};
+  TRY_STATUS(library.check(all.code, "cannot list the processes", "nvmlDeviceGetComputeRunningProcesses"));
   std::map<std::uint32_t, GpuHolder> by_pid;  // a process has one entry for each MIG instance that it uses
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
     const auto [it, fresh] = by_pid.try_emplace(entry.pid);
@@ -68,10 +67,8 @@ Result<std::vector<GpuHolder>> read_processes(const Library& library, Device dev
     if (mps_client && !fresh) return;  // its memory is in the compute list already
     if (entry.used_gpu_memory != kMemoryNotAvailable) process.memory.value += entry.used_gpu_memory;
   };
-  for (const ProcessInfo& entry : all.entries()) add(entry, false);
-  ProcessList clients;
-  clients.read(f.mps_processes, device);
-  for (const ProcessInfo& entry : clients.entries()) add(entry, true);
+  for (const ProcessInfo& entry : all.entries) add(entry, false);
+  for (const ProcessInfo& entry : list_processes(f.mps_processes, device).entries) add(entry, true);
 
   std::vector<GpuHolder> processes;
   processes.reserve(by_pid.size());

@@ -36,21 +36,21 @@ std::vector<GpuHolder> holders_of(const std::vector<ProcessInfo>& entries) {
 
 // Assumes that earlier clients are still clients; true: a process is new.
 bool keep_clients(const std::vector<GpuHolder>& before, std::vector<GpuHolder>& holders) {
-  bool changed = false;
+  bool is_new = false;
   for (GpuHolder& holder : holders) {
     const auto old = std::ranges::lower_bound(before, holder.pid, {}, &GpuHolder::pid);
     if (old == before.end() || old->pid != holder.pid) {
-      changed = true;
+      is_new = true;
     } else {
       holder.mps_client = old->mps_client;
     }
   }
-  return changed;
+  return is_new;
 }
 
 void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
   for (GpuHolder& holder : holders)
-    holder.mps_client = std::ranges::find(clients.entries(), holder.pid, &ProcessInfo::pid) != clients.entries().end();
+    holder.mps_client = std::ranges::find(clients.entries, holder.pid, &ProcessInfo::pid) != clients.entries.end();
 }
 
 }  // namespace
@@ -89,7 +89,6 @@ void Sampler::handles(const std::vector<Held>& held) {
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     const auto found = std::ranges::find(held, samples_[i].uuid, &Held::uuid);
     gpus_[i].device = found == held.end() ? nullptr : found->device;
-    gpus_[i].fresh = true;
     gpus_[i].used.reset();
     if (gpus_[i].device != nullptr) continue;
     samples_[i].holders.clear();
@@ -98,7 +97,7 @@ void Sampler::handles(const std::vector<Held>& held) {
 }
 
 bool Sampler::round(const Library& library, MonoTime now) {
-  bool changed = false;
+  bool any = false;
   for (std::size_t i = 0; i < gpus_.size(); ++i) {
     Gpu& gpu = gpus_[i];
     bool due = now >= gpu.at;
@@ -109,40 +108,30 @@ bool Sampler::round(const Library& library, MonoTime now) {
     if (!due) continue;
     gpu.at = next_on_grid(now, gpu.wish.every);
     samples_[i].at = now;
-    if (gpu.device != nullptr && read(library, gpu, samples_[i], now)) changed = true;
+    if (gpu.device != nullptr) read(library, gpu, samples_[i], now);
+    any = true;
   }
   plan();
-  return changed;
+  return any;
 }
 
-bool Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now) {
+void Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime now) {
   const Functions& f = library.functions();
-  const bool other = gpu.compute.read(f.compute_processes, gpu.device) || gpu.fresh;
-  gpu.fresh = false;
-  if (gpu.compute.code() != Return::kSuccess) {
-    if (!other) return false;
-    sample.holders.clear();
-    sample.problem = to_string(library.error(gpu.compute.code(), "cannot list the processes", sample.uuid));
-    return true;
-  }
-  bool changed = !sample.problem.empty();
+  const ProcessList all = list_processes(f.compute_processes, gpu.device);
   sample.problem.clear();
-  if (other) {
-    auto holders = holders_of(gpu.compute.entries());
-    if (keep_clients(sample.holders, holders)) {
-      gpu.clients_at = now;
-      gpu.pause = gpu.wish.every;
-    }
-    changed = changed || holders != sample.holders;
-    sample.holders = std::move(holders);
+  if (all.code != Return::kSuccess)
+    sample.problem = to_string(library.error(all.code, "cannot list the processes", sample.uuid));
+  auto holders = holders_of(all.entries);
+  if (keep_clients(sample.holders, holders)) {
+    gpu.clients_at = now;
+    gpu.pause = gpu.wish.every;
   }
-  if (sample.holders.empty() || now < gpu.clients_at) return changed;
-  if (gpu.clients.read(f.mps_processes, gpu.device) || other || gpu.pause < kClientsAtLeastEvery) changed = true;
-  mark_clients(gpu.clients, sample.holders);
+  sample.holders = std::move(holders);
+  if (sample.holders.empty() || now < gpu.clients_at) return;
+  mark_clients(list_processes(f.mps_processes, gpu.device), sample.holders);
   sample.clients_read = now;
   gpu.clients_at = now + gpu.pause;
   gpu.pause = std::min(gpu.pause * 2, kClientsAtLeastEvery);
-  return changed;
 }
 
 }  // namespace tranche::gpu::nvml

@@ -63,7 +63,7 @@ void Session::close_driver() {
   events_.reset();
   telemetry_.forget(driver_->library());
   sampler_.handles({});
-  if (!sampler_.samples().empty()) channel_->report_sample(sampler_.samples());
+  if (!sampler_.samples().empty()) channel_->report(&Callbacks::on_sample, sampler_.samples());
   driver_.reset();
 }
 
@@ -108,12 +108,8 @@ void Session::serve() {
     }
     if (!usable_) return;
     const MonoTime now = os::mono_now();
-    if (now >= sampler_.due()) {
-      if (sampler_.round(driver_->library(), os::mono_now()))
-        channel_->report_sample(sampler_.samples());
-      else
-        channel_->sampled(sampler_.samples());
-    }
+    if (now >= sampler_.due() && sampler_.round(driver_->library(), os::mono_now()))
+      channel_->report(&Callbacks::on_sample, sampler_.samples());
     if (telemetry_.step(driver_->library(), now)) channel_->report(&Callbacks::on_telemetry, telemetry_.round());
     if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
     events_at_ = next_on_grid(now, settings_.event_pace);

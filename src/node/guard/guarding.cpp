@@ -151,7 +151,8 @@ void Guarding::keep_pace() {
 // A hung driver call raises no event, so poll for it.
 void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
-  const MonoTime last = driver_.last_sample();
+  MonoTime last{};
+  for (const auto& sample : samples_) last = std::max(last, sample.at);
   const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * pace_);
   if (silent == silent_) return;
   silent_ = silent;
@@ -230,7 +231,9 @@ void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& 
 }
 
 void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
+  const bool same = std::ranges::equal(samples, samples_, &gpu::GpuSample::same_figures);
   samples_ = samples;
+  if (same) return;
   std::vector<std::uint32_t> pids;
   for (const auto& sample : samples)
     for (const auto& holder : sample.holders) pids.push_back(holder.pid);
@@ -320,7 +323,9 @@ bool Guarding::has_exited(std::uint32_t pid) const {
 
 // SIGSTOP comes before all other actions.
 void Guarding::judge() {
-  for (guard::Device& device : devices_) device.sampled = driver_.last_sample(device.gpu);
+  for (guard::Device& device : devices_)
+    if (const auto sample = std::ranges::find(samples_, device.gpu, &gpu::GpuSample::uuid); sample != samples_.end())
+      device.sampled = sample->at;
   guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));

@@ -264,9 +264,7 @@ class Admin final : public MigAdmin {
 
   // An instance with processes cannot be destroyed. If the driver does not list them, it returns IN_USE itself.
   void read_processes(Device device, mig::GpuState& gpu) const {
-    nvml::ProcessList list;
-    list.read(f_.compute_processes, device);
-    for (const nvml::ProcessInfo& entry : list.entries()) {
+    for (const nvml::ProcessInfo& entry : nvml::list_processes(f_.compute_processes, device).entries) {
       const auto inside = std::ranges::find(gpu.instances, entry.gpu_instance, &mig::GpuInstance::id);
       auto& holders = inside == gpu.instances.end() ? gpu.holders : inside->holders;
       if (inside != gpu.instances.end()) inside->held = true;
