@@ -225,33 +225,6 @@ GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& 
 
 }  // namespace
 
-std::string to_string(const Step& step) {
-  switch (step.what) {
-    case Step::What::kDestroyCompute:
-      return fmt::format("destroy compute instance {} ({}) of GPU instance {}", step.compute.value_or(0), step.profile,
-                         step.instance.value_or(0));
-    case Step::What::kDestroyInstance:
-      return fmt::format("destroy GPU instance {} ({} at {})", step.instance.value_or(0), step.profile,
-                         to_string(step.placement));
-    case Step::What::kModeOn:
-      return "enable MIG mode";
-    case Step::What::kModeOff:
-      return "disable MIG mode";
-    case Step::What::kReset:
-      return "reset the GPU";
-    case Step::What::kCreateInstance:
-      return fmt::format("create {} at {}", step.profile, to_string(step.placement));
-    case Step::What::kCreateCompute:
-      return fmt::format("create compute instance {} in the GPU instance at {}", step.profile,
-                         to_string(step.placement));
-  }
-  return "unknown";
-}
-
-bool destroys(const Step& step) {
-  return step.what != Step::What::kCreateInstance && step.what != Step::What::kCreateCompute;
-}
-
 std::optional<Step> next_step(const GpuState& now, const Layout& wanted) {
   const bool mode_is_right = now.enabled == wanted.enabled && now.pending == wanted.enabled;
   if (wanted.enabled && !mode_is_right) return set_mode(now, true);

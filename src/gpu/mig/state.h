@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/units.h"
 #include "gpu/inventory/inventory.h"
 
@@ -137,6 +138,33 @@ struct GpuState {
   std::vector<Holder> holders;         // of the whole GPU, of no instance
   friend bool operator==(const GpuState&, const GpuState&) = default;
 };
+
+// One call of the driver that changes what a GPU is cut into.
+struct Step {
+  enum class What {
+    kDestroyCompute,  // compute instance `compute` of GPU instance `instance`
+    kDestroyInstance,
+    kModeOn,
+    kModeOff,
+    kReset,           // the GPU, with no process on it; or the machine starts again
+    kCreateInstance,  // `profile_id` at `placement`
+    kCreateCompute,   // of compute_placement.size slices; where they lie, the driver chooses
+  };
+  What what = What::kDestroyInstance;
+  std::optional<std::uint32_t> instance{};  // the driver's number of a GPU instance that exists
+  std::optional<std::uint32_t> compute{};   // and of a compute instance in it
+  std::uint32_t profile_id = 0;             // of the GPU instance
+  std::string profile{};                    // "3g.40gb"; of a compute instance "1c.3g.40gb"
+  Placement placement{};                    // of the GPU instance
+  Placement compute_placement{};            // kCreateCompute, kDestroyCompute
+  std::string why{};
+  friend bool operator==(const Step&, const Step&) = default;
+};
+ENUM_NAMES(Step::What::kCreateCompute, "destroyComputeInstance", "destroyGpuInstance", "modeOn", "modeOff", "reset",
+           "createGpuInstance", "createComputeInstance")
+std::string to_string(const Step& step);  // "create 3g.40gb at slices 4-7"
+// Takes something away that a program may use.
+bool destroys(const Step& step);
 
 // Who uses a device beside the processes that the driver lists, by its UUID: a MIG device's, or the GPU's own.
 using Users = std::function<std::vector<Holder>(const std::string& uuid)>;

@@ -48,27 +48,6 @@ bool pause(const MigCallbacks& callbacks, int tries) {
   return !callbacks.pause || callbacks.pause(wait);
 }
 
-// Makes the driver's call of a step.
-Status perform(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Step& step) {
-  const std::uint32_t instance = step.instance.value_or(0);
-  switch (step.what) {
-    case Step::What::kModeOn:
-    case Step::What::kModeOff:
-      return admin.set_mode(gpu_uuid, step.what == Step::What::kModeOn);
-    case Step::What::kDestroyCompute:
-      return admin.destroy_compute_instance(gpu_uuid, instance, step.compute.value_or(0));
-    case Step::What::kDestroyInstance:
-      return admin.destroy_gpu_instance(gpu_uuid, instance);
-    case Step::What::kCreateInstance:
-      return admin.create_gpu_instance(gpu_uuid, step.profile_id, step.placement);
-    case Step::What::kCreateCompute:
-      return admin.create_compute_instance(gpu_uuid, instance, step.compute_placement.size);
-    case Step::What::kReset:
-      break;  // not by this library
-  }
-  return {};
-}
-
 struct Walked {
   Status status{};              // why the GPU is not as wanted
   bool stopped = false;         // by the caller, and the GPU is not as wanted
@@ -165,7 +144,7 @@ class LayoutChange {
         return std::unexpected(within(written.error(), "the change cannot be recorded, so it is not made"));
       if (callbacks_.on_step) callbacks_.on_step(step);
       outcome.steps.push_back(change_.step);
-      const auto done = perform(admin_, change_.gpu, step);
+      const auto done = admin_.take(change_.gpu, step);
       refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
       change_.step_returned = true;
       if (done && !destroys(step)) change_.made.push_back(change_.step);
@@ -225,7 +204,7 @@ class PartitionChange {
       if (callbacks_.on_step) callbacks_.on_step(step);
       // From here on the UUID is not to be found, and what is left is still the caller's.
       if (step.what == Step::What::kDestroyCompute) wanted_.uuid.clear();
-      const auto done = perform(admin_, gpu_uuid_, step);
+      const auto done = admin_.take(gpu_uuid_, step);
       made_any_ = made_any_ || (done && step.what == Step::What::kCreateInstance);
       return done;
     };

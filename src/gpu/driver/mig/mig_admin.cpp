@@ -41,58 +41,32 @@ class Admin final : public MigAdmin {
     return read_device(found.device, found.index);
   }
 
-  Status set_mode(const std::string& gpu_uuid, bool on) override {
+  Status take(const std::string& gpu_uuid, const mig::Step& step) override {
+    using What = mig::Step::What;
     TRY(const Found found, find(gpu_uuid));
-    nvml::Return activation = nvml::Return::kSuccess;
-    nvml::Return code = nvml::call(f_.set_mig_mode, found.device, on ? 1u : 0u, &activation);
-    const bool accepted = code == nvml::Return::kSuccess;
-    if (accepted) code = activation;  // a pass-through VM may return the activation's codes by itself
-    if (code == nvml::Return::kResetRequired) return {};
-    if (code == nvml::Return::kInUse)
-      return fail(Kind::kConflict, "the driver reports that the GPU is in use", "", static_cast<int>(code));
-    return library_->check(code,
-                           accepted ? "the driver could not put the MIG mode in effect" : "cannot change the MIG mode",
-                           "nvmlDeviceSetMigMode");
-  }
-
-  Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) override {
-    TRY(const Found found, find(gpu_uuid));
-    const nvml::GpuInstancePlacement at{place.start, place.size};
-    nvml::GpuInstance made = nullptr;
-    return library_->check(nvml::call(f_.create_gpu_instance, found.device, profile_id, &at, &made),
-                           "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
-  }
-
-  Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                 std::uint32_t slices) override {
-    TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
-    std::optional<std::uint32_t> profile;
-    each_compute_profile(parent, [&](std::uint32_t, const nvml::ComputeInstanceProfileInfo& info) {
-      if (info.slice_count == slices && !profile) profile = info.id;
-    });
-    if (!profile)
-      return fail(Kind::kUnsupported,
-                  "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
-                  "nvmlGpuInstanceGetComputeInstanceProfileInfo");
-    nvml::ComputeInstance made = nullptr;
-    return library_->check(nvml::call(f_.create_compute_instance, parent, *profile, &made),
-                           "cannot create a compute instance", "nvmlGpuInstanceCreateComputeInstance");
-  }
-
-  Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                  std::uint32_t compute_instance) override {
-    TRY(const nvml::GpuInstance parent, instance(gpu_uuid, gpu_instance));
-    nvml::ComputeInstance handle = nullptr;
-    TRY_STATUS(library_->check(nvml::call(f_.compute_instance_by_id, parent, compute_instance, &handle),
-                               "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
-    return library_->check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
-                           "nvmlComputeInstanceDestroy");
-  }
-
-  Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) override {
-    TRY(const nvml::GpuInstance handle, instance(gpu_uuid, gpu_instance));
-    return library_->check(nvml::call(f_.destroy_gpu_instance, handle), "cannot destroy the GPU instance",
-                           "nvmlGpuInstanceDestroy");
+    nvml::GpuInstance instance = nullptr, made = nullptr;
+    if (step.instance)
+      TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_by_id, found.device, *step.instance, &instance),
+                                 "cannot find the GPU instance", "nvmlDeviceGetGpuInstanceById"));
+    const nvml::GpuInstancePlacement at{step.placement.start, step.placement.size};
+    switch (step.what) {
+      case What::kModeOn:
+      case What::kModeOff:
+        return set_mode(found.device, step.what == What::kModeOn);
+      case What::kCreateInstance:
+        return library_->check(nvml::call(f_.create_gpu_instance, found.device, step.profile_id, &at, &made),
+                               "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
+      case What::kCreateCompute:
+        return create_compute_instance(instance, step.compute_placement.size);
+      case What::kDestroyCompute:
+        return destroy_compute_instance(instance, step.compute.value_or(0));
+      case What::kDestroyInstance:
+        return library_->check(nvml::call(f_.destroy_gpu_instance, instance), "cannot destroy the GPU instance",
+                               "nvmlGpuInstanceDestroy");
+      case What::kReset:
+        break;
+    }
+    return {};
   }
 
  private:
@@ -115,12 +89,39 @@ class Admin final : public MigAdmin {
     return fail(Kind::kNotFound, "no GPU " + in_quotes(gpu_uuid) + " answers on this node", gpu_uuid);
   }
 
-  Result<nvml::GpuInstance> instance(const std::string& gpu_uuid, std::uint32_t id) const {
-    TRY(const Found found, find(gpu_uuid));
-    nvml::GpuInstance handle = nullptr;
-    TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_by_id, found.device, id, &handle),
-                               "cannot find the GPU instance", "nvmlDeviceGetGpuInstanceById"));
-    return handle;
+  Status set_mode(Device device, bool on) const {
+    nvml::Return activation = nvml::Return::kSuccess;
+    nvml::Return code = nvml::call(f_.set_mig_mode, device, on ? 1u : 0u, &activation);
+    const bool accepted = code == nvml::Return::kSuccess;
+    if (accepted) code = activation;  // a pass-through VM may return the activation's codes by itself
+    if (code == nvml::Return::kResetRequired) return {};
+    if (code == nvml::Return::kInUse)
+      return fail(Kind::kConflict, "the driver reports that the GPU is in use", "", static_cast<int>(code));
+    return library_->check(code,
+                           accepted ? "the driver could not put the MIG mode in effect" : "cannot change the MIG mode",
+                           "nvmlDeviceSetMigMode");
+  }
+
+  Status create_compute_instance(nvml::GpuInstance parent, std::uint32_t slices) const {
+    std::optional<std::uint32_t> profile;
+    each_compute_profile(parent, [&](std::uint32_t, const nvml::ComputeInstanceProfileInfo& info) {
+      if (info.slice_count == slices && !profile) profile = info.id;
+    });
+    if (!profile)
+      return fail(Kind::kUnsupported,
+                  "the GPU instance has no compute instance profile of " + std::to_string(slices) + " slices",
+                  "nvmlGpuInstanceGetComputeInstanceProfileInfo");
+    nvml::ComputeInstance made = nullptr;
+    return library_->check(nvml::call(f_.create_compute_instance, parent, *profile, &made),
+                           "cannot create a compute instance", "nvmlGpuInstanceCreateComputeInstance");
+  }
+
+  Status destroy_compute_instance(nvml::GpuInstance parent, std::uint32_t id) const {
+    nvml::ComputeInstance handle = nullptr;
+    TRY_STATUS(library_->check(nvml::call(f_.compute_instance_by_id, parent, id, &handle),
+                               "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
+    return library_->check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
+                           "nvmlComputeInstanceDestroy");
   }
 
   Result<mig::GpuState> read_at(std::uint32_t index) const {

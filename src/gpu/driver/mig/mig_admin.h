@@ -1,6 +1,6 @@
 #pragma once
 // Reads and changes how GPUs are partitioned by MIG. Layouts are read by GPU instance, so instances without a compute
-// instance are included. Each changing call is one call of the driver; the caller reads the layout again afterwards,
+// instance are included. A step is one call of the driver; the caller reads the layout again afterwards,
 // because a driver may report success and change nothing. What the driver does not show of profiles comes from the
 // tables; holders are the processes that it lists. Handles are looked up for every call, because a handle is
 // invalid once its instance is destroyed. Calls block, sometimes for seconds: use one thread, never the loop's.
@@ -32,15 +32,8 @@ class MigAdmin {
   virtual Result<std::vector<mig::GpuState>> read(std::vector<std::string>& silent) = 0;
   virtual Result<mig::GpuState> read(const std::string& gpu_uuid) = 0;
 
-  // A success may leave the mode pending until the GPU is reset.
-  virtual Status set_mode(const std::string& gpu_uuid, bool on) = 0;
-  virtual Status create_gpu_instance(const std::string& gpu_uuid, std::uint32_t profile_id, mig::Placement place) = 0;
-  // With that many compute slices; the driver chooses where.
-  virtual Status create_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                         std::uint32_t slices) = 0;
-  virtual Status destroy_compute_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance,
-                                          std::uint32_t compute_instance) = 0;
-  virtual Status destroy_gpu_instance(const std::string& gpu_uuid, std::uint32_t gpu_instance) = 0;
+  // A success of a mode change may leave the mode pending until the GPU is reset, for which there is no call.
+  virtual Status take(const std::string& gpu_uuid, const mig::Step& step) = 0;
 };
 
 }  // namespace tranche::gpu
