@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/backoff.h"
 #include "base/time.h"
 #include "gpu/inventory/inventory.h"
 #include "os/clock/clock.h"
@@ -36,7 +37,6 @@ constexpr std::uint64_t kFaults = kEventXid | kEventEccDouble | kEventEccSingle;
 
 void Session::run() {
   channel_->works();
-  retry_ = settings_.retry_first;
   while (!channel_->stopping()) {
     if (open_driver()) {
       serve();
@@ -69,8 +69,7 @@ void Session::close_driver() {
 
 // The driver's control device appears when its module is loaded; this wait then ends before the back-off does.
 void Session::wait_for_driver() {
-  const MonoTime until = os::mono_now() + retry_;
-  retry_ = std::min(retry_ * 2, settings_.retry_most);
+  const MonoTime until = os::mono_now() + doubled(settings_.retry_first, settings_.retry_most, ++failures_);
   while (os::mono_now() < until) {
     Requests requests = wait(until) ? channel_->take() : Requests();
     const bool again = std::exchange(hinted_, false) || requests.rescan || requests.stop;
@@ -96,9 +95,8 @@ void Session::serve() {
   probe_at_ = watch_at_ = look_at_ = os::mono_now() + settings_.probe_first;
   events_again_at_ = events_at_ = MonoTime{};
   event_failures_ = 0;
-  event_pause_ = settings_.event_retry_first;
   usable_ = scan_and_register(true);
-  if (usable_) retry_ = settings_.retry_first;
+  if (usable_) failures_ = 0;
   while (usable_) {
     const bool asked = wait(telemetry_.under_way() ? MonoTime{} : std::min({events_at_, afresh_at_, sampler_.due()}));
     if (asked) {
@@ -236,10 +234,7 @@ void Session::probe_missing() {
 Events::Events(const Library& library, const std::vector<Held>& gpus, bool faults)
     : library_(library), faults_(faults) {
   create();
-  for (const Held& gpu : gpus) {
-    Watch made = watch(gpu);
-    if (faults_) watches_.push_back(std::move(made));
-  }
+  for (const Held& gpu : gpus) watch(gpu);
 }
 
 Events::~Events() {
@@ -254,42 +249,41 @@ bool Events::create() {
   return false;
 }
 
-Watch Events::watch(const Held& gpu) {
-  const auto ended = [&](Watch::State state, Return code, const char* where) {
-    return Watch{gpu.uuid, code == Return::kNotSupported ? Watch::State::kUnsupported : state,
-                 to_string(library_.error(code, "its events cannot be asked for", where))};
+void Events::watch(const Held& gpu) {
+  const auto note = [&](Whys& into, std::string why) {
+    if (faults_) into[gpu.uuid] = std::move(why);
   };
-  if (set_ == nullptr) return {gpu.uuid, Watch::State::kFailed, no_set_};
+  const auto refused = [&](Return code, const char* where) {
+    note(code == Return::kNotSupported ? unsupported_ : failed_,
+         to_string(library_.error(code, "its events cannot be asked for", where)));
+  };
+  if (set_ == nullptr) return note(failed_, no_set_);
   const Functions& f = library_.functions();
   std::uint64_t supported = 0;
   if (const Return code = call(f.supported_events, gpu.device, &supported); code != Return::kSuccess)
-    return ended(Watch::State::kFailed, code, "nvmlDeviceGetSupportedEventTypes");
+    return refused(code, "nvmlDeviceGetSupportedEventTypes");
   // One call per group of bits: older drivers refuse a bit that they do not know together with all others of the call.
   const auto add = [&](std::uint64_t bits) {
     const Return code = call(f.register_events, gpu.device, bits, set_);
     if (code == Return::kSuccess) registered_.insert(gpu.uuid);
     return code;
   };
-  Watch result{gpu.uuid, Watch::State::kWatched, {}};
   if (faults_) {
     if (const std::uint64_t faults = kFaults & supported; (faults & kEventXid) == 0) {
-      result = {gpu.uuid, Watch::State::kUnsupported, "this GPU or its driver reports no XID events"};
+      note(unsupported_, "this GPU or its driver reports no XID events");
     } else if (const Return code = add(faults); code != Return::kSuccess) {
-      result = ended(Watch::State::kFailed, code, "nvmlDeviceRegisterEvents");
+      refused(code, "nvmlDeviceRegisterEvents");
     }
     if ((supported & kEventDemand) != 0) add(kEventDemand);
   }
   if ((supported & kEventMigChange) != 0) add(kEventMigChange);
-  return result;
 }
 
 void Events::try_again(const std::vector<Held>& gpus) {
   if (set_ == nullptr && !create()) return;
-  for (Watch& old : watches_) {
-    const auto gpu = std::ranges::find(gpus, old.uuid, &Held::uuid);
-    if (old.state != Watch::State::kFailed || gpu == gpus.end()) continue;
-    old = watch(*gpu);
-  }
+  const Whys before = std::exchange(failed_, {});
+  for (const Held& gpu : gpus)
+    if (before.contains(gpu.uuid)) watch(gpu);
 }
 
 Return Events::wait(std::uint32_t timeout_ms, EventData& event) const {
@@ -322,7 +316,6 @@ void Session::drain_events() {
 void Session::wait_worked() {
   if (events_->registered() == 0) return;  // there was nothing to wait for
   event_failures_ = 0;
-  event_pause_ = settings_.event_retry_first;
   if (wait_trouble_.empty()) return;
   wait_trouble_.clear();
   report_watches();
@@ -330,9 +323,9 @@ void Session::wait_worked() {
 
 // A single failure is tolerated: the set is rebuilt without a report. From the second failure on, faults are not seen.
 void Session::wait_failed(Return code) {
-  events_again_at_ = os::mono_now() + event_pause_;  // an immediate retry would fail again
-  event_pause_ = std::min(event_pause_ * 2, settings_.probe_most);
-  if (++event_failures_ >= 2)
+  // An immediate retry would fail again.
+  events_again_at_ = os::mono_now() + doubled(settings_.event_retry_first, settings_.probe_most, ++event_failures_);
+  if (event_failures_ >= 2)
     wait_trouble_ = to_string(driver_->library().error(code, "waiting for events fails", "nvmlEventSetWait"));
   if (event_failures_ >= kMostEventFailures) {
     usable_ = false;
@@ -384,15 +377,10 @@ std::string Session::uuid_of(Device device) const {
 }
 
 void Session::report_watches() {
-  std::map<std::string, std::string> unwatched;
-  if (events_) {
-    for (const Watch& watch : events_->watches()) {
-      if (watch.state == Watch::State::kFailed) unwatched[watch.uuid] = watch.why;
-      if (watch.state == Watch::State::kUnsupported && unsupported_.insert(watch.uuid).second)
-        channel_->report(&Callbacks::on_event,
-                         {.what = GpuEvent::What::kUnsupported, .gpu_uuid = watch.uuid, .why = watch.why});
-    }
-  }
+  Events::Whys unwatched = events_->failed();
+  for (const auto& [uuid, why] : events_->unsupported())
+    if (unsupported_.insert(uuid).second)
+      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kUnsupported, .gpu_uuid = uuid, .why = why});
   if (!wait_trouble_.empty() && settings_.fault_events)
     for (const Held& gpu : driver_->held()) unwatched.try_emplace(gpu.uuid, wait_trouble_);
   for (const auto& [uuid, why] : unwatched) {
@@ -407,8 +395,7 @@ void Session::report_watches() {
 }
 
 void Session::watch_again() {
-  const bool failed =
-      std::ranges::any_of(events_->watches(), [](const Watch& watch) { return watch.state == Watch::State::kFailed; });
+  const bool failed = !events_->failed().empty();
   watch_every_ = failed ? std::min(watch_every_ * 2, settings_.probe_most) : settings_.probe_first;
   watch_at_ = os::mono_now() + watch_every_;
   if (!failed) return;

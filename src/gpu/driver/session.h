@@ -25,32 +25,21 @@
 
 namespace tranche::gpu::nvml {
 
-// Whether the driver would report a GPU's faults.
-struct Watch {
-  enum class State {
-    kWatched,
-    kUnsupported,  // this GPU or driver does not have such events
-    kFailed,       // supported, but registration failed: try again
-  };
-  std::string uuid;
-  State state = State::kWatched;
-  std::string why;
-};
-
 // Events of all GPUs that answer, in one event set. Registration is per GPU and per bit: a GPU that does not support
-// events, or cannot be registered, does not affect the others, and watches() gives the reason. Destroy the set before
-// the library is shut down.
+// events, or cannot be registered, does not affect the others. Destroy the set before the library is shut down.
 class Events {
  public:
+  using Whys = std::map<std::string, std::string>;  // by GPU
   // Without `faults`, only events that are not health checks are registered: changes of the MIG layout.
   Events(const Library& library, const std::vector<Held>& gpus, bool faults);
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
   ~Events();
 
-  // One per GPU, in their order; empty without `faults`.
-  const std::vector<Watch>& watches() const { return watches_; }
-  void try_again(const std::vector<Held>& gpus);  // only registrations that failed; all others continue unchanged
+  // GPUs whose faults the driver would not report; empty without `faults`.
+  const Whys& unsupported() const { return unsupported_; }  // this GPU or driver does not have such events
+  const Whys& failed() const { return failed_; }            // they could not be registered: try again
+  void try_again(const std::vector<Held>& gpus);            // only those; all others continue unchanged
 
   // How many GPUs have an event of any kind. If one of these is lost, wait() ends with kGpuIsLost.
   std::size_t registered() const { return registered_.size(); }
@@ -60,13 +49,13 @@ class Events {
 
  private:
   bool create();
-  Watch watch(const Held& gpu);
+  void watch(const Held& gpu);
 
   const Library& library_;
   const bool faults_;
   EventSet set_ = nullptr;
   std::string no_set_;  // why there is no set
-  std::vector<Watch> watches_;
+  Whys unsupported_, failed_;
   std::set<std::string> registered_;
 };
 
@@ -181,11 +170,10 @@ class Session {
   Sampler sampler_;
   Telemetry telemetry_;
   MonoTime events_at_;  // when to read the driver's events
-  Duration retry_{};    // the next wait for a driver
+  int failures_ = 0;    // to open the driver, in a row
   Duration probe_every_{};
   MonoTime probe_at_;
   MonoTime events_again_at_;
-  Duration event_pause_{};
   int event_failures_ = 0;  // in a row
   Duration watch_every_{};
   MonoTime watch_at_;
