@@ -374,7 +374,7 @@ INSTANTIATE_TEST_SUITE_P(Models, GoldenLabels, testing::ValuesIn(kModels), [](co
 TEST(GoldenLabelsInputs, AreAllModelsThatThereAre) {
   std::set<std::string> known;
   for (const Model& model : kModels) known.insert(model.profile);
-  for (const auto& file : std::filesystem::directory_iterator(golden::source("tests/standins/node/profiles")))
+  for (const auto& file : std::filesystem::directory_iterator(golden::source("data/gpus")))
     EXPECT_TRUE(known.contains(file.path().stem().string())) << file.path();
 }
 

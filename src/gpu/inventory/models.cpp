@@ -11,21 +11,9 @@
 namespace tranche::gpu {
 namespace {
 
+// From data/gpus (src/gpu/CMakeLists.txt), by name.
 constexpr GpuModel kModels[] = {
-    {"A10", "NVIDIA A10", 23028, {8, 6}, 72, false},
-    {"A100-PCIE-40GB", "NVIDIA A100-PCIE-40GB", 40960, {8, 0}, 108, true},
-    {"A100-SXM4-40GB", "NVIDIA A100-SXM4-40GB", 40960, {8, 0}, 108, true},
-    {"A100-SXM4-80GB", "NVIDIA A100-SXM4-80GB", 81920, {8, 0}, 108, true},
-    {"A30", "NVIDIA A30", 24576, {8, 0}, 56, true},
-    {"B200", "NVIDIA B200", 183359, {10, 0}, 148, true},
-    {"H100-SXM5-80GB", "NVIDIA H100 80GB HBM3", 81559, {9, 0}, 132, true},
-    {"H200", "NVIDIA H200", 143771, {9, 0}, 132, true},
-    {"L4", "NVIDIA L4", 23034, {8, 9}, 58, false},
-    {"L40S", "NVIDIA L40S", 46068, {8, 9}, 142, false},
-    {"RTX-5090", "NVIDIA GeForce RTX 5090", 32607, {12, 0}, 170, false, 0x030000},
-    {"RTX-PRO-6000", "NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, {12, 0}, 188, true},
-    {"T4", "Tesla T4", 15360, {7, 5}, 40, false},
-    {"V100", "Tesla V100-SXM2-16GB", 16384, {7, 0}, 80, false},
+#include "gpu_models.inc"
 };
 constexpr std::uint32_t kMostGpus = 16;
 

@@ -1,6 +1,6 @@
 #pragma once
-// GPU models for plans without a node: `tranche plan --inventory 8xH200`. models_test compares the figures with the
-// stand-ins' profiles, which are authoritative. Pure.
+// GPU models for plans without a node: `tranche plan --inventory 8xH200`. data/gpus has the figures, which the
+// stand-ins read, too. Pure.
 #include <span>
 #include <string>
 #include <string_view>

@@ -10,14 +10,14 @@ namespace models_test {
 
 using ::testing::HasSubstr;
 
-// The stand-ins' profiles are authoritative; the compiled table is what plans use.
+// data/gpus is what people edit and the stand-ins read; the build makes the table that plans use.
 TEST(Models, CompiledTableIsTheProfiles) {
   const char* source = std::getenv("TRANCHE_SOURCE");
   ASSERT_NE(source, nullptr) << "set by ctest";
   for (const GpuModel& model : gpu_models()) {
     const std::string file = std::string(model.profile) + ".yaml";
     SCOPED_TRACE(file);
-    const YAML::Node profile = YAML::LoadFile(std::string(source) + "/tests/standins/node/profiles/" + file);
+    const YAML::Node profile = YAML::LoadFile(std::string(source) + "/data/gpus/" + file);
     EXPECT_EQ(profile["name"].as<std::string>(), model.name);
     EXPECT_EQ(profile["memory"]["total"].as<std::string>(), std::to_string(model.memory_mib) + "MiB");
     EXPECT_EQ(profile["sms"].as<std::uint32_t>(), model.sm_count);

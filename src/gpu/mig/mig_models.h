@@ -1,6 +1,6 @@
 #pragma once
 // The MIG profiles of every GPU model that has MIG, for planning without the GPU. Where a driver lists profiles and
-// placements, those count instead. docs/internals/mig-tables.md names the source of each table. Pure.
+// placements, those count instead. data/gpus has the tables, docs/internals/mig-tables.md the source of each. Pure.
 #include <string_view>
 #include <vector>
 

@@ -7,8 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "gpu/inventory/models.h"
-
 namespace tranche::mig {
 namespace models_test {
 
@@ -16,10 +14,10 @@ using ::testing::HasSubstr;
 
 std::string profile_file(std::string_view key) {
   const char* source = std::getenv("TRANCHE_SOURCE");
-  return std::string(source == nullptr ? "." : source) + "/tests/standins/node/profiles/" + std::string(key) + ".yaml";
+  return std::string(source == nullptr ? "." : source) + "/data/gpus/" + std::string(key) + ".yaml";
 }
 
-// The stand-in's driver answers from its own files; the tables here are for planning without a GPU.
+// The stand-in's driver answers from these files, too.
 TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
   int compared = 0;
   for (const Model& model : models()) {
@@ -53,17 +51,6 @@ TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
     }
   }
   EXPECT_GE(compared, 6);
-}
-
-TEST(MigModels, AgreeWithTheModelsOfInventories) {
-  for (const auto& model : gpu::gpu_models()) {
-    if (!model.mig_capable) continue;
-    const Model* known = find_model(model.profile);
-    ASSERT_NE(known, nullptr) << model.profile;
-    EXPECT_EQ(known->name, model.name);
-    EXPECT_EQ(known->memory_mib, model.memory_mib);
-    EXPECT_EQ(known->compute_capability, model.compute_capability);
-  }
 }
 
 // The name's gigabytes are the share of the memory in eighths, of the memory in whole gigabytes.

@@ -1,6 +1,6 @@
 #pragma once
 // A GPU model: all its properties that do not change while the simulated node runs. Plain data, because it is in the
-// state file that all stand-ins map. Profiles come from profiles/*.yaml.
+// state file that all stand-ins map. Profiles come from data/gpus/*.yaml.
 #include <cstdint>
 #include <string>
 #include <string_view>
