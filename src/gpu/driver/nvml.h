@@ -8,7 +8,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -17,6 +16,7 @@
 #include "gpu/inventory/inventory.h"
 #include "gpu/inventory/platform.h"
 #include "os/loop/loop.h"
+#include "os/worker/worker.h"
 
 namespace tranche::gpu {
 
@@ -169,7 +169,7 @@ class NvmlThread {
   bool silent_ = false;
   os::Timer timer_{loop_};
   std::shared_ptr<nvml::Channel> channel_;  // null while it is stopped
-  std::thread thread_;
+  std::unique_ptr<os::Worker> thread_;
 };
 
 }  // namespace tranche::gpu

@@ -1,5 +1,4 @@
 #include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 #include "gpu/driver/channel.h"
@@ -18,26 +17,25 @@ void NvmlThread::start(const NvmlSettings& settings) {
   channel_ = std::make_shared<nvml::Channel>(loop_, callbacks_, os::Fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
   silent_ = false;
   listen();
-  // Signals belong to the loop's thread: this thread starts with all of them blocked.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([channel = channel_, settings] {
+  thread_ = os::Worker::start();
+  thread_->run([channel = channel_, settings] {
     ::pthread_setname_np(::pthread_self(), "nvml");
     nvml::Session(channel, settings).run();
     channel->finished();
   });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void NvmlThread::stop() {
   timer_.stop();
   const auto channel = std::exchange(channel_, nullptr);
   if (!channel) return;
-  if (channel->close(patience_)) return thread_.join();
-  log::warning("nvml.stuck", {{"what", "a call into the NVIDIA driver has not returned; its thread is left behind"},
-                              {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count()}});
-  thread_.detach();  // it owns everything that it may still use (Channel, Session), and ends with the process
+  if (!channel->close(patience_)) {
+    log::warning("nvml.stuck",
+                 {{"what", "a call into the NVIDIA driver has not returned; its thread is left behind"},
+                  {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count()}});
+    thread_->leave_behind();  // it owns everything that it may still use (Channel, Session)
+  }
+  thread_.reset();
 }
 
 void NvmlThread::rescan() {
