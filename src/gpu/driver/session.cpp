@@ -36,7 +36,7 @@ constexpr std::uint64_t kFaults = kEventXid | kEventEccDouble | kEventEccSingle;
 }  // namespace
 
 void Session::run() {
-  channel_->works();
+  channel_->works(os::mono_now());
   while (!channel_->stopping()) {
     if (open_driver()) {
       serve();
@@ -157,7 +157,7 @@ bool Session::wait(MonoTime until) {
   channel_->rests();
   const timespec most = to_wait(until - os::mono_now());
   ::ppoll(fds, hints_.fd() >= 0 ? 2 : 1, &most, nullptr);
-  channel_->works();
+  channel_->works(os::mono_now());
   if (fds[1].revents != 0) hinted_ = hints_.seen() || hinted_;
   return fds[0].revents != 0;
 }

@@ -7,23 +7,91 @@
 // │  GPU cannot be registered, or waiting for events fails: reported, retried with back-off
 //
 // Runs on its own thread and communicates only through the Channel.
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/time.h"
-#include "gpu/driver/channel.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/gpu_telemetry.h"
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/library.h"
+#include "gpu/driver/nvml.h"
 #include "gpu/driver/processes.h"
+#include "os/loop/fd.h"
 
 namespace tranche::gpu::nvml {
+
+struct ModeRequest {
+  std::string gpu_uuid;
+  ComputeMode mode = ComputeMode::kDefault;
+  std::function<void(Status)> done;
+};
+
+struct Requests {
+  bool stop = false;
+  bool rescan = false;
+  bool use = false;
+  bool measure = false;
+  std::optional<std::vector<SampleWish>> sample;
+  std::deque<ModeRequest> modes;
+};
+
+// State shared by the loop's thread and the driver thread of NvmlThread: requests to the driver thread, results to the
+// loop, and the request to stop. Both threads own it (shared_ptr), so that a thread in a driver call that never returns
+// can be abandoned: after close() the channel posts nothing to the loop and runs no callback.
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  Channel(os::Loop& loop, NvmlThread::Callbacks callbacks, os::Fd wake);
+
+  // Loop thread.
+  void request(const std::function<void(Requests&)>& change);
+  bool close(Duration patience);  // requests the stop and waits for finished(); false: timed out
+
+  // How long the driver thread has been busy without a rest; 0 while it rests.
+  Duration at_work(MonoTime now) const {
+    const MonoTime since = working_since_;
+    return since == MonoTime{} ? Duration{} : now - since;
+  }
+
+  // Driver thread.
+  // Between rests() and works() only, the thread makes no call into the driver.
+  void rests() { working_since_ = MonoTime{}; }
+  void works(MonoTime now) { working_since_ = now; }
+  int wake_fd() const { return wake_.get(); }
+  Requests take();  // also clears the wake-up
+  bool stopping() const;
+  template <class Value>
+  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, std::type_identity_t<Value> value) {
+    post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
+      if (callbacks.*callback) (callbacks.*callback)(value);
+    });
+  }
+  void report_mode(ModeRequest request, Status status);
+  void finished();
+
+ private:
+  void post(std::function<void(const NvmlThread::Callbacks&)> turn);
+
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  os::Loop* loop_;  // nullptr once closed
+  NvmlThread::Callbacks callbacks_;
+  os::Fd wake_;
+  Requests requests_;
+  bool finished_ = false;
+  std::atomic<MonoTime> working_since_{};  // or 0
+};
 
 // Events of all GPUs that answer, in one event set. Registration is per GPU and per bit: a GPU that does not support
 // events, or cannot be registered, does not affect the others. Destroy the set before the library is shut down.
