@@ -17,22 +17,14 @@ constexpr int kLongestPath = 4096;
 constexpr std::string_view kExecV1 = "client.authentication.k8s.io/v1";
 constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1";
 
-// Unlike Tranche's configuration, a kubeconfig is shared with other programs, so unknown fields are ignored.
-Value member(const Value& mapping, std::string_view key) {
-  if (mapping.absent() || !mapping.is(Node::Kind::kMapping)) return mapping.absent(key);
-  for (const auto& entry : mapping.node().members)
-    if (entry.key == key) return mapping.value_of(entry);
-  return mapping.absent(key);
-}
-
 std::string text(const Value& mapping, std::string_view key) {
-  const Value value = member(mapping, key);
+  const Value value = mapping.member(key);
   if (!value.given()) return {};
   return value.text().value_or("");
 }
 
 std::vector<Value> items(const Value& mapping, std::string_view key) {
-  const Value list = member(mapping, key);
+  const Value list = mapping.member(key);
   if (!list.given()) return {};
   if (list.node().kind == Node::Kind::kSequence) return list.items();
   list.wrong_type("a list", "write it as a list");
@@ -48,7 +40,7 @@ std::string below(const Value& value, std::string path) {
 
 Material material_in(const Value& mapping, const std::string& key) {
   Material material;
-  const Value data = member(mapping, key + "-data");
+  const Value data = mapping.member(key + "-data");
   if (data.given()) {
     const auto text = data.text();
     if (!text) return material;
@@ -61,12 +53,12 @@ Material material_in(const Value& mapping, const std::string& key) {
     return material;
   }
   material.file = below(mapping, text(mapping, key));
-  if (material.file.size() > kLongestPath) member(mapping, key).error("is no path", "write a shorter one");
+  if (material.file.size() > kLongestPath) mapping.member(key).error("is no path", "write a shorter one");
   return material;
 }
 
 void read_cluster(const Value& cluster, Access& access) {
-  const Value server = member(cluster, "server");
+  const Value server = cluster.member("server");
   if (!server.given()) {
     server.error("is not there", "write for example server: https://10.0.0.1:6443");
   } else if (const auto url = server.text()) {
@@ -77,7 +69,7 @@ void read_cluster(const Value& cluster, Access& access) {
     }
   }
   access.authorities = material_in(cluster, "certificate-authority");
-  const Value insecure = member(cluster, "insecure-skip-tls-verify");
+  const Value insecure = cluster.member("insecure-skip-tls-verify");
   if (insecure.given()) access.insecure = insecure.boolean().value_or(false);
   if (access.insecure)
     insecure.warn("lets anybody be the API server", "write certificate-authority-data with the cluster's authority");
@@ -90,7 +82,7 @@ CredentialProgram read_program(const Value& exec) {
   CredentialProgram program;
   program.api_version = text(exec, "apiVersion");
   if (program.api_version != kExecV1 && program.api_version != kExecV1beta1)
-    member(exec, "apiVersion")
+    exec.member("apiVersion")
         .error("is not a version of credential programs that is supported",
                "write apiVersion: " + std::string(kExecV1));
   std::string command = text(exec, "command");
@@ -104,9 +96,9 @@ CredentialProgram read_program(const Value& exec) {
   const std::string mode = text(exec, "interactiveMode");
   program.input = mode == "Never" ? Input::kNever : mode == "Always" ? Input::kAlways : Input::kIfAvailable;
   if (!mode.empty() && mode != "Never" && mode != "Always" && mode != "IfAvailable")
-    member(exec, "interactiveMode")
+    exec.member("interactiveMode")
         .error("must be Never, IfAvailable or Always, but is " + in_quotes(mode), "write one of these words");
-  if (const Value wants = member(exec, "provideClusterInfo"); wants.given())
+  if (const Value wants = exec.member("provideClusterInfo"); wants.given())
     program.cluster_info = wants.boolean().value_or(false);
   program.install_hint = text(exec, "installHint");
   return program;
@@ -118,15 +110,15 @@ void read_user(const Value& user, Access& access) {
   access.certificate = material_in(user, "client-certificate");
   access.key = material_in(user, "client-key");
   for (const char* former : {"auth-provider", "username"})
-    if (const Value value = member(user, former); value.given())
+    if (const Value value = user.member(former); value.given())
       value.error("is not supported, as by kubectl since 1.26", "write exec, token, tokenFile or client-certificate");
-  if (const Value exec = member(user, "exec"); exec.given() && access.token.empty() && access.token_file.empty())
+  if (const Value exec = user.member("exec"); exec.given() && access.token.empty() && access.token_file.empty())
     access.program = read_program(exec);
   if (access.certificate.given() != access.key.given())
     user.error("has a client certificate without its key, or the other way round",
                "write both client-certificate and client-key");
   if (!is_token(access.token))
-    member(user, "token").error("has characters that no token has", "write it in one line, without blanks");
+    user.member("token").error("has characters that no token has", "write it in one line, without blanks");
 }
 
 struct File {
@@ -150,7 +142,7 @@ Value read_top(File& file, const KubeconfigFile& from, bool alone) {
     if (alone) top.error("is empty", "write apiVersion: v1, kind: Config and what follows");
   } else if (root->kind != Node::Kind::kMapping) {
     top.wrong_type("a kubeconfig", "write apiVersion: v1, kind: Config and what follows");
-  } else if (const Value kind = member(top, "kind"); kind.given() && kind.plain_text() != "Config") {
+  } else if (const Value kind = top.member("kind"); kind.given() && kind.plain_text() != "Config") {
     kind.error("must be Config", "name a kubeconfig file");
   }
   return top;
@@ -167,9 +159,9 @@ Value named(const std::vector<Value>& tops, std::string_view list, std::string_v
   std::vector<std::string> names;
   for (const Value& top : tops)
     for (const Value& entry : items(top, list)) {
-      const Value own = member(entry, "name");
+      const Value own = entry.member("name");
       const std::string called = own.given() ? own.plain_text().value_or("") : "";
-      if (called == name) return member(entry, what);
+      if (called == name) return entry.member(what);
       names.push_back(called);
     }
   const std::string meant = did_you_mean(name, {names.begin(), names.end()});
@@ -187,12 +179,12 @@ void read_access(const std::deque<File>& files, const std::vector<Value>& tops, 
       std::ranges::find_if(tops, [](const Value& top) { return !text(top, "current-context").empty(); });
   const Value& first = current == tops.end() ? tops.front() : *current;
   const Value asked(nullptr, "--context", Place{access.source}, tops.front().findings());
-  const Value context = context_name.empty() ? entry("contexts", "context", member(first, "current-context"))
+  const Value context = context_name.empty() ? entry("contexts", "context", first.member("current-context"))
                                              : named(tops, "contexts", "context", asked, context_name);
   if (context.given()) {
-    if (const Value cluster = entry("clusters", "cluster", member(context, "cluster")); cluster.given())
+    if (const Value cluster = entry("clusters", "cluster", context.member("cluster")); cluster.given())
       read_cluster(cluster, access);
-    if (const Value user = entry("users", "user", member(context, "user")); user.given()) read_user(user, access);
+    if (const Value user = entry("users", "user", context.member("user")); user.given()) read_user(user, access);
   }
   if (access.server.host.empty() && !has_error(files))
     first.error("leads to no cluster with a server", "write clusters, users, contexts and current-context");

@@ -20,20 +20,10 @@ constexpr std::size_t kMostContainers = 1000;  // of one pod
 constexpr std::size_t kMostClaims = 32;        // of one pod: the API's bound
 constexpr std::size_t kMostResources = 200;    // of one container
 
-// Looking into an object of Kubernetes, of which only a few fields are of interest: unknown keys are not reported. A
-// value of a wrong type is reported once and then counts as absent.
-Value member(const Value& mapping, std::string_view key) {
-  const config::Member* found = nullptr;
-  if (mapping.given() && mapping.is(config::Node::Kind::kMapping))
-    for (const auto& each : mapping.node().members)
-      if (each.key == key) found = &each;  // of repeated keys the last
-  if (found == nullptr) return mapping.absent(key);
-  // The place of an empty value is that of the next token.
-  return found->value->kind == config::Node::Kind::kNull ? mapping.key_of(*found) : mapping.value_of(*found);
-}
-
+// An object of Kubernetes has only a few fields of interest. A value of a wrong type is reported once and then counts
+// as absent.
 Value mapping_at(const Value& mapping, std::string_view key) {
-  Value value = member(mapping, key);
+  Value value = mapping.member(key);
   if (!value.given()) return mapping.absent(key);
   if (value.is(config::Node::Kind::kMapping)) return value;
   value.wrong_type("a mapping", "write its fields below it, indented");
@@ -41,7 +31,7 @@ Value mapping_at(const Value& mapping, std::string_view key) {
 }
 
 std::vector<Value> list_at(const Value& mapping, std::string_view key) {
-  const Value value = member(mapping, key);
+  const Value value = mapping.member(key);
   if (!value.given()) return {};
   if (value.node().kind == config::Node::Kind::kSequence) return value.items();
   value.wrong_type("a list", "begin each entry with a dash");
@@ -49,7 +39,7 @@ std::vector<Value> list_at(const Value& mapping, std::string_view key) {
 }
 
 std::string text_at(const Value& mapping, std::string_view key) {
-  const Value value = member(mapping, key);
+  const Value value = mapping.member(key);
   if (!value.given()) return {};
   if (value.node().kind == config::Node::Kind::kScalar) return value.node().text;
   value.wrong_type("text", "write one word");
@@ -67,7 +57,7 @@ std::map<std::string, std::uint64_t> read_amounts(const Value& amounts) {
   if (amounts.absent()) return counts;
   for (const auto& each : amounts.node().members) {
     if (!is_extended(each.key)) continue;
-    const Value value = member(amounts, each.key);
+    const Value value = amounts.member(each.key);
     if (!value.given() || value.node().kind != config::Node::Kind::kScalar) {
       value.wrong_type("a whole number of devices", "write for example " + each.key + ": 1");
       continue;
@@ -91,7 +81,7 @@ std::map<std::string, std::uint64_t> read_resources(const Value& container) {
   auto limits = read_amounts(mapping_at(resources, "limits"));
   const Value requests = mapping_at(resources, "requests");
   for (const auto& [name, count] : read_amounts(requests)) {
-    const Value value = member(requests, name);
+    const Value value = requests.member(name);
     const auto limit = limits.find(name);
     if (limit == limits.end())
       value.error("is asked for under requests only, which the API server refuses for an extended resource",
@@ -137,7 +127,7 @@ void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
   read_list(pod_spec, "initContainers", containers);
   const auto before_main = containers.size();
   read_list(pod_spec, "containers", containers);
-  const Value list = member(pod_spec, "containers");
+  const Value list = pod_spec.member("containers");
   if (containers.size() == before_main && (!list.given() || list.node().kind == config::Node::Kind::kSequence))
     pod_spec.error("has no containers", "write containers: and below it - name: main");
 }
@@ -195,7 +185,7 @@ class Reader {
     Object object{text_at(value, "apiVersion"), text_at(value, "kind"), value};
     if (object.kind.empty() && list != nullptr) object = {list->api_version, list->kind, value};
     if (object.kind.empty()) return value.error("has no kind", "write kind: Pod, or the workload that it is");
-    if (!object.kind.ends_with("List") || (!object.is_built_in() && member(value, "items").absent())) {
+    if (!object.kind.ends_with("List") || (!object.is_built_in() && value.member("items").absent())) {
       if (objects_.size() == kMostObjects && !full_) {
         full_ = true;
         value.error(fmt::format("is one of more than {} objects", kMostObjects), "give a part of them");
@@ -233,9 +223,9 @@ class Reader {
     std::string meant;
     if (object.is_built_in()) {
       meant = did_you_mean(object.kind, {kKinds.begin(), kKinds.end()});
-      if (meant.empty() && !member(mapping_at(object.value, "spec"), "template").given()) return;
+      if (meant.empty() && !mapping_at(object.value, "spec").member("template").given()) return;
     }
-    const Value kind = member(object.value, "kind");
+    const Value kind = object.value.member("kind");
     const std::string group = object.api_version.empty() ? "" : " of " + object.api_version;
     (kind.absent() ? object.value : kind)
         .warn(fmt::format("is {}{}, which Tranche does not know: its pods, if any, are not predicted",
@@ -279,7 +269,7 @@ class Reader {
   }
 
   std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
-    const Value value = member(spec, key);
+    const Value value = spec.member(key);
     if (!value.given()) return otherwise;
     const auto count = value.integer();
     if (!count) return std::nullopt;

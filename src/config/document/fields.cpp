@@ -123,6 +123,14 @@ Value Value::absent(std::string_view key) const {
   return {nullptr, path_below(path_, key), place_, *findings_};
 }
 
+Value Value::member(std::string_view key) const {
+  const Member* found = nullptr;
+  if (!absent() && is(Node::Kind::kMapping))
+    for (const Member& each : node_->members)
+      if (each.key == key) found = &each;
+  return found == nullptr ? absent(key) : value_of(*found);
+}
+
 bool Value::note_given() const {
   if (given()) findings_->given[path_] = place_;
   return given();
