@@ -22,26 +22,6 @@ Result<std::unique_ptr<Driver>> Driver::open(const NvmlSettings& settings) {
   return std::unexpected(std::move(library).error());
 }
 
-Result<Inventory> Driver::scan() {
-  if (!has_library()) {
-    Inventory node;
-    node.platform = platform_of(discovery_, signs_);
-    return node;
-  }
-  TRY(Scan scan, scan_node(*library_, {root_, !signs_.dxcore}, ever_held_));
-  PlatformSigns signs = signs_;
-  signs.integrated_gpu =
-      std::ranges::any_of(scan.inventory.gpus, [](const Gpu& gpu) { return is_integrated_gpu(gpu.name); });
-  scan.inventory.platform = platform_of(discovery_, signs);
-  held_ = std::move(scan.held);
-  missing_ = std::move(scan.missing);
-  for (const Held& gpu : held_) {
-    std::erase_if(ever_held_, [&gpu](const Held& old) { return old.index == gpu.index || old.uuid == gpu.uuid; });
-    ever_held_.push_back(gpu);
-  }
-  return std::move(scan.inventory);
-}
-
 Result<GpuUse> Driver::use_of(const Held& gpu) const {
   const Functions& f = library_->functions();
   GpuUse use;

@@ -23,22 +23,7 @@ struct Missing {  // a GPU that the driver counts but that did not answer
   bool lost = false;  // the driver reports GPU_IS_LOST; otherwise no power, no permission …
 };
 
-struct Scan {
-  Inventory inventory;
-  std::vector<Held> held;  // in the order of inventory.gpus
-  std::vector<Missing> missing;
-};
-
-struct ScanPlace {
-  std::string root = "/";       // prefix of /sys and /proc
-  bool a_node_for_each = true;  // every GPU has a /dev/nvidia<minor>; false under WSL
-};
-
 ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
-
-// One scan of the whole node: by index, and past GPUs that do not answer (one lost GPU makes the look-up by UUID fail
-// for all others). known: UUIDs from earlier scans, by index, to name a GPU that does not answer now.
-Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known);
 
 class Driver {
  public:
@@ -46,6 +31,8 @@ class Driver {
   static Result<std::unique_ptr<Driver>> open(const NvmlSettings& settings);
 
   std::string library_path() const { return library_->path(); }
+  // The whole node: by index, and past GPUs that do not answer (one lost GPU makes the look-up by UUID fail for all
+  // others).
   Result<Inventory> scan();
   Result<std::vector<GpuUse>> use();  // omits GPUs that do not answer; scans first if no scan was made yet
   // Scans first if no scan was made yet.
@@ -67,8 +54,8 @@ class Driver {
   std::unique_ptr<Library> library_;
   std::string root_;
   config::DiscoveryStrategy discovery_;
-  PlatformSigns signs_;  // as far as known without querying the GPUs
-  std::vector<Held> held_;
+  PlatformSigns signs_;          // as far as known without querying the GPUs
+  std::vector<Held> held_;       // in the order of the inventory's GPUs
   std::vector<Held> ever_held_;  // the latest UUID seen at each index, to name a GPU that stopped answering
   std::vector<Missing> missing_;
 };

@@ -80,8 +80,9 @@ std::string clique_of(const Functions& f, Device device) {
 // Reads one GPU. A value that it does not report is added to the node's doubts: the GPU is served and the doubt shown.
 class Reader {
  public:
-  Reader(const Library& library, const ScanPlace& place, Inventory& node)
-      : library_(library), f_(library.functions()), place_(place), node_(node) {}
+  // root: prefix of /sys. a_node_for_each: every GPU has a /dev/nvidia<minor>; false under WSL.
+  Reader(const Library& library, const std::string& root, bool a_node_for_each, Inventory& node)
+      : library_(library), f_(library.functions()), root_(root), a_node_for_each_(a_node_for_each), node_(node) {}
 
   Result<Gpu> read(Device device, std::uint32_t index) {
     device_ = device;
@@ -107,7 +108,7 @@ class Reader {
   Status read_minor() {
     const Return code = call(f_.minor_number, device_, &gpu_.minor);
     if (code != Return::kSuccess) gpu_.minor = gpu_.index;
-    if (!place_.a_node_for_each || is_integrated_gpu(gpu_.name)) return {};
+    if (!a_node_for_each_ || is_integrated_gpu(gpu_.name)) return {};
     return library_.check(code, "the driver does not report which device node is its own", "nvmlDeviceGetMinorNumber");
   }
 
@@ -119,13 +120,13 @@ class Reader {
     ext.version = kPciInfoExtVersion;
     if (call(f_.pci_info_ext, device_, &ext) == Return::kSuccess) {
       gpu_.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
-    } else if (const auto pci_class = pci_class_of(place_.root, gpu_.pci_bus_id)) {
+    } else if (const auto pci_class = pci_class_of(root_, gpu_.pci_bus_id)) {
       gpu_.pci_class = *pci_class;
     } else {
       gpu_.pci_class = 0;  // unknown: the label gpu.mode is then "unknown", as NVIDIA's is
     }
-    gpu_.pcie_root = pcie_root_of(place_.root, gpu_.pci_bus_id);
-    if (auto node = numa_node_of(place_.root, gpu_.pci_bus_id)) {
+    gpu_.pcie_root = pcie_root_of(root_, gpu_.pci_bus_id);
+    if (auto node = numa_node_of(root_, gpu_.pci_bus_id)) {
       gpu_.numa_node = *node;
     } else {
       doubt(within(std::move(node).error(), "it is served without a NUMA node"));
@@ -151,7 +152,8 @@ class Reader {
 
   const Library& library_;
   const Functions& f_;
-  const ScanPlace& place_;
+  const std::string& root_;
+  const bool a_node_for_each_;
   Inventory& node_;
   Device device_ = nullptr;
   Gpu gpu_;
@@ -169,10 +171,13 @@ ComputeMode compute_mode_of(const Functions& f, Device device) {
   return mode >= 0 && mode <= 3 ? static_cast<ComputeMode>(mode) : ComputeMode::kDefault;
 }
 
-Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std::vector<Held>& known) {
-  const Functions& f = library.functions();
-  Scan scan;
-  Inventory& node = scan.inventory;
+Result<Inventory> Driver::scan() {
+  Inventory node;
+  node.platform = platform_of(discovery_, signs_);
+  if (!has_library()) return node;
+  const Functions& f = library_->functions();
+  std::uint32_t count = 0;
+  TRY_STATUS(library_->check(call(f.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
   std::array<char, kVersionLength> version{};
   if (call(f.driver_version, version.data(), static_cast<std::uint32_t>(version.size() - 1)) == Return::kSuccess) {
     node.driver_version = version.data();
@@ -180,29 +185,38 @@ Result<Scan> scan_node(const Library& library, const ScanPlace& place, const std
   std::int32_t cuda = 0;
   if (call(f.cuda_driver_version, &cuda) == Return::kSuccess) node.cuda_driver_version = cuda;
 
-  std::uint32_t count = 0;
-  TRY_STATUS(library.check(call(f.device_count, &count), "cannot count the GPUs", "nvmlDeviceGetCount"));
-  Reader reader(library, place, node);
+  held_.clear();
+  missing_.clear();
+  const auto misses = [&](std::uint32_t index, const Error& error) {
+    missing_.push_back({index, error.code == static_cast<int>(Return::kGpuIsLost)});
+    node.unreadable.push_back(to_string(error));
+  };
+  Reader reader(*library_, root_, !signs_.dxcore, node);
   for (std::uint32_t index = 0; index < count; ++index) {
     Device device = nullptr;
+    const std::string name = name_of_missing(index, ever_held_);
     if (const Return code = call(f.device_by_index, index, &device); code != Return::kSuccess) {
-      scan.missing.push_back({index, code == Return::kGpuIsLost});
-      node.unreadable.push_back(to_string(
-          library.error(code, name_of_missing(index, known) + " does not answer", "nvmlDeviceGetHandleByIndex")));
+      misses(index, library_->error(code, name + " does not answer", "nvmlDeviceGetHandleByIndex"));
       continue;
     }
     Result<Gpu> gpu = reader.read(device, index);
     if (!gpu) {
-      scan.missing.push_back({index, gpu.error().code == static_cast<int>(Return::kGpuIsLost)});
-      node.unreadable.push_back(to_string(within(std::move(gpu).error(), name_of_missing(index, known))));
+      misses(index, within(std::move(gpu).error(), name));
       continue;
     }
-    scan.held.push_back({gpu->uuid, index, device, gpu->mig_enabled});
+    held_.push_back({gpu->uuid, index, device, gpu->mig_enabled});
     node.gpus.push_back(*std::move(gpu));
   }
-  find_mig_nodes(place.root, node);
-  node.links = read_links(library, scan.held, node.gpus);
-  return scan;
+  for (const Held& gpu : held_) {
+    std::erase_if(ever_held_, [&gpu](const Held& old) { return old.index == gpu.index || old.uuid == gpu.uuid; });
+    ever_held_.push_back(gpu);
+  }
+  PlatformSigns signs = signs_;
+  signs.integrated_gpu = std::ranges::any_of(node.gpus, [](const Gpu& gpu) { return is_integrated_gpu(gpu.name); });
+  node.platform = platform_of(discovery_, signs);
+  find_mig_nodes(root_, node);
+  node.links = read_links(*library_, held_, node.gpus);
+  return node;
 }
 
 }  // namespace tranche::gpu::nvml
