@@ -28,32 +28,19 @@ class ResourceLedger {
       : resource_(resource),
         inventory_(inventory),
         policy_(config.flags.plugin.shared_devices_allocation_policy),
-        empty_{.taken = {},
-               .taken_on = std::vector<std::uint32_t>(resource.devices.size()),
-               .around = grants::around(plan, resource)} {
+        empty_{.taken = {}, .around = grants::around(plan, resource)},
+        held_(empty_) {
     settings_.flags = config.flags;
     settings_.framework_environment = config.sharing.framework_environment;
-    for (std::size_t d = 0; d < resource.devices.size(); ++d) {
-      for (auto& id : plan::slot_ids(resource.devices[d])) {
-        ids_.push_back(std::move(id));
-        device_of_.push_back(d);
-      }
-    }
-    for (std::size_t i = 0; i < ids_.size(); ++i) position_.emplace(ids_[i], i);
-    empty_.taken.assign(ids_.size(), 0);
-    empty_.free = ids_.size();
-    held_ = empty_;
+    for (const auto& device : resource.devices)
+      for (auto& id : plan::slot_ids(device)) ids_.push_back(std::move(id));
   }
-  ResourceLedger(const ResourceLedger&) = delete;  // position_ points into ids_
-  ResourceLedger& operator=(const ResourceLedger&) = delete;
 
-  using Slots = std::set<std::size_t>;  // positions in driver order
+  using Slots = std::set<std::string>;
 
   // What pods hold.
   struct Held {
-    std::vector<char> taken;              // by position
-    std::vector<std::uint32_t> taken_on;  // by device
-    std::uint64_t free = 0;
+    Slots taken;
     grants::Around around;
   };
   const Held& held() const { return held_; }
@@ -61,28 +48,21 @@ class ResourceLedger {
     held_ = std::move(held);
     largest_.reset();
   }
+  std::map<std::string_view, std::uint32_t> taken_on() const {  // slots, by device
+    std::map<std::string_view, std::uint32_t> counts;
+    for (const auto& slot : held_.taken) ++counts[plan::device_of(slot)];
+    return counts;
+  }
 
-  struct Served {
-    grants::Grant grant;
-    Slots slots;
-  };
   // One container's request: what its pod's init containers left is used first (`reusable`), then what is preferred of
   // the rest. Changes nothing.
-  Result<Served> serve(std::uint64_t count, const Slots& reusable) const { return serve_from(held_, count, reusable); }
-
-  Slots positions(const std::set<std::string>& ids) const {  // of those that the resource has
-    Slots slots;
-    for (const auto& id : ids)
-      if (const auto found = position_.find(id); found != position_.end()) slots.insert(found->second);
-    return slots;
+  Result<grants::Grant> serve(std::uint64_t count, const Slots& reusable) const {
+    return serve_from(held_, count, reusable);
   }
-  void take(const Slots& slots) {
+
+  void take(const std::vector<std::string>& slots) {
     largest_.reset();
-    for (const std::size_t at : slots) {
-      if (std::exchange(held_.taken[at], 1) != 0) continue;
-      ++held_.taken_on[device_of_[at]];
-      --held_.free;
-    }
+    held_.taken.insert(slots.begin(), slots.end());
   }
   // A container that runs is a client, or several, of the MPS server of each of its devices.
   void add_client(const grants::Grant& grant) {
@@ -95,8 +75,8 @@ class ResourceLedger {
   std::uint64_t largest() const {
     if (largest_) return *largest_;
     std::set<std::uint64_t, std::greater<>> sizes{free(), 1};
-    for (std::size_t d = 0; d < held_.taken_on.size(); ++d)
-      sizes.insert(resource_.devices[d].slots - held_.taken_on[d]);
+    auto taken = taken_on();
+    for (const auto& device : resource_.devices) sizes.insert(device.slots - taken[device.uuid]);
     for (const std::uint64_t size : sizes)
       if (size > 0 && size <= free() && serve(size, {})) return *(largest_ = size);
     return *(largest_ = 0);
@@ -107,8 +87,9 @@ class ResourceLedger {
   }
 
   const plan::PlannedResource& resource() const { return resource_; }
+  const std::vector<std::string>& ids() const { return ids_; }
   std::uint64_t slots() const { return ids_.size(); }
-  std::uint64_t free() const { return held_.free; }
+  std::uint64_t free() const { return ids_.size() - held_.taken.size(); }
 
   // What the scheduler has counted for pods that are bound.
   std::uint64_t scheduled = 0;
@@ -116,16 +97,14 @@ class ResourceLedger {
  private:
   // As kubelet's devicesToAllocate: reusable devices first (any of them: its sets have no order), then a preference for
   // the whole request, in which those must be included.
-  Result<Served> serve_from(const Held& held, std::uint64_t count, const Slots& reusable) const {
-    Served served;
-    for (const std::size_t at : reusable)
-      if (served.slots.size() < count) served.slots.insert(at);
+  Result<grants::Grant> serve_from(const Held& held, std::uint64_t count, const Slots& reusable) const {
     std::vector<std::string> ids;
-    for (const std::size_t at : served.slots) ids.push_back(ids_[at]);
+    for (const auto& id : ids_)
+      if (ids.size() < count && reusable.contains(id)) ids.push_back(id);
     if (ids.size() < count) {
       std::vector<std::string_view> available;
-      for (std::size_t i = 0; i < ids_.size(); ++i)
-        if (held.taken[i] == 0 || served.slots.contains(i)) available.push_back(ids_[i]);
+      for (const auto& id : ids_)
+        if (!held.taken.contains(id) || reusable.contains(id)) available.push_back(id);
       if (available.size() < count)
         return fail(Kind::kUnavailable,
                     fmt::format("{} of {} are asked for and {} are free", count, resource_.name, available.size()));
@@ -133,24 +112,20 @@ class ResourceLedger {
       TRY(ids, grants::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count), policy_,
                               held.around));
     }
-    for (const auto& id : ids) served.slots.insert(position_.at(id));
     auto with_held = held.around;
     for (auto& [uuid, room] : with_held.room) room.held = 0;
-    for (std::size_t i = 0; i < ids_.size(); ++i)
-      if (held.taken[i] != 0 && !reusable.contains(i))
-        if (const auto room = with_held.room.find(resource_.devices[device_of_[i]].uuid); room != with_held.room.end())
+    for (const auto& slot : held.taken)
+      if (!reusable.contains(slot))
+        if (const auto room = with_held.room.find(plan::device_of(slot)); room != with_held.room.end())
           room->second.held = room->second.held.value_or(0) + 1;
-    TRY(served.grant, grants::allocate(resource_, {}, ids, settings_, with_held));
-    return served;
+    return grants::allocate(resource_, {}, ids, settings_, with_held);
   }
 
   const plan::PlannedResource& resource_;
   const gpu::Inventory& inventory_;
   config::AllocationPolicy policy_;
   grants::Settings settings_;
-  std::vector<std::string> ids_;        // in driver order, then by ordinal
-  std::vector<std::size_t> device_of_;  // of each id
-  std::map<std::string_view, std::size_t> position_;
+  std::vector<std::string> ids_;  // in driver order, then by ordinal
   Held empty_, held_;
   mutable std::optional<std::uint64_t> largest_;  // until something is taken or released
 };
@@ -310,11 +285,11 @@ class Node {
         return std::unexpected(std::move(given).error());
       }
       ledger.take(given->slots);
-      for (const std::size_t at : given->slots)
-        container.role == Role::kInit ? void(reusable.insert(at)) : void(reusable.erase(at));
-      if (container.role != Role::kInit) ledger.add_client(given->grant);
-      Holding holding{container.name, container.role, resource, given->grant.pool, given->grant.slots, {}};
-      for (const auto& limit : given->grant.devices) {
+      for (const auto& slot : given->slots)
+        container.role == Role::kInit ? void(reusable.insert(slot)) : void(reusable.erase(slot));
+      if (container.role != Role::kInit) ledger.add_client(*given);
+      Holding holding{container.name, container.role, resource, given->pool, given->slots, {}};
+      for (const auto& limit : given->devices) {
         const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
         holding.devices.push_back({limit.uuid, device->index, limit.slots, limit.limits});
       }
@@ -348,10 +323,10 @@ class Node {
       left.stranded_request = request;
       break;
     }
-    const auto& devices = ledger.resource().devices;
-    for (std::size_t d = 0; d < devices.size(); ++d)
-      left.devices.push_back({devices[d].uuid, devices[d].index, devices[d].slots, ledger.held().taken_on[d],
-                              devices[d].memory, Bytes{}, devices[d].sm_count, 0});
+    auto taken = ledger.taken_on();
+    for (const auto& device : ledger.resource().devices)
+      left.devices.push_back(
+          {device.uuid, device.index, device.slots, taken[device.uuid], device.memory, Bytes{}, device.sm_count, 0});
     for (const PodOutcome& outcome : simulation) {
       for (const Holding& holding : outcome.holdings) {
         if (holding.resource != left.resource || holding.role == Role::kInit) continue;
@@ -377,7 +352,10 @@ auto on_held_node(const Offer& offer, auto ask) {
   config::Config config;
   config.flags.plugin.shared_devices_allocation_policy = offer.policy;
   ResourceLedger ledger(plan, plan.resources.front(), inventory, config);
-  ledger.take(ledger.positions(offer.taken));
+  std::vector<std::string> taken;
+  std::ranges::copy_if(ledger.ids(), std::back_inserter(taken),
+                       [&](const std::string& id) { return offer.taken.contains(id); });
+  ledger.take(taken);
   return ask(ledger);
 }
 
