@@ -15,21 +15,6 @@ namespace {
 constexpr GpuModel kModels[] = {
 #include "gpu_models.inc"
 };
-constexpr std::uint32_t kMostGpus = 16;
-
-struct Asked {
-  std::uint32_t count = 1;
-  std::string_view model;
-};
-
-// Parses "8xH200"; absent if the text does not begin with a count and an x.
-std::optional<Asked> counted(std::string_view text) {
-  const auto x = text.find('x');
-  const auto count = x == std::string_view::npos ? std::nullopt : parse_unsigned(text.substr(0, x));
-  if (!count) return std::nullopt;
-  return Asked{static_cast<std::uint32_t>(std::min<std::uint64_t>(*count, kMostGpus + 1)), text.substr(x + 1)};
-}
-
 Gpu gpu_of(const GpuModel& model, std::uint32_t index) {
   Gpu gpu;
   gpu.uuid = fmt::format("GPU-{0:08x}-0000-4000-8000-{0:012x}", index);
@@ -45,6 +30,14 @@ Gpu gpu_of(const GpuModel& model, std::uint32_t index) {
 }
 
 }  // namespace
+
+std::optional<CountedModel> counted_model(std::string_view text) {
+  const auto x = text.find('x');
+  const auto count = x == std::string_view::npos ? std::nullopt : parse_unsigned(text.substr(0, x));
+  if (!count) return std::nullopt;
+  return CountedModel{static_cast<std::uint32_t>(std::min<std::uint64_t>(*count, kMostModelGpus + 1)),
+                      text.substr(x + 1)};
+}
 
 std::span<const GpuModel> gpu_models() {
   return kModels;
@@ -67,17 +60,17 @@ std::string known_models(std::string_view profile) {
 }
 
 bool names_model(std::string_view text) {
-  return counted(text).has_value() || find_model(text) != nullptr;
+  return counted_model(text).has_value() || find_model(text) != nullptr;
 }
 
 Result<Inventory> inventory_of_model(std::string_view text) {
-  const Asked asked = counted(text).value_or(Asked{1, text});
+  const CountedModel asked = counted_model(text).value_or(CountedModel{1, text});
   const GpuModel* model = find_model(asked.model);
   if (model == nullptr)
     return fail(Kind::kInvalid,
                 fmt::format("{} is not a known GPU model; {}", in_quotes(asked.model), known_models(asked.model)));
-  if (asked.count < 1 || asked.count > kMostGpus)
-    return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), kMostGpus));
+  if (asked.count < 1 || asked.count > kMostModelGpus)
+    return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), kMostModelGpus));
   Inventory inventory;
   inventory.driver_version = "580.159.04";
   inventory.cuda_driver_version = 13000;

@@ -1,6 +1,7 @@
 #pragma once
 // GPU models for plans without a node: `tranche plan --inventory 8xH200`. data/gpus has the figures, which the
 // stand-ins read, too. Pure.
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,14 @@ std::span<const GpuModel> gpu_models();
 const GpuModel* find_model(std::string_view profile);  // nullptr = unknown
 // The remedy for an unknown name: "did you mean H200?" or the list.
 std::string known_models(std::string_view profile);
+
+inline constexpr std::uint32_t kMostModelGpus = 16;
+struct CountedModel {
+  std::uint32_t count = 1;  // any number above kMostModelGpus is one more than that
+  std::string_view model;
+};
+// "8xMODEL" taken apart; absent if the text does not begin with a count and an x.
+std::optional<CountedModel> counted_model(std::string_view text);
 
 // Whether the text has the form "8xMODEL", or is a model alone.
 bool names_model(std::string_view text);

@@ -6,6 +6,7 @@
 
 #include "base/problem.h"
 #include "base/text.h"
+#include "gpu/inventory/models.h"
 
 namespace tranche::mig {
 namespace {
@@ -15,8 +16,6 @@ std::vector<Placement> placements(std::uint32_t size, std::initializer_list<std:
   for (const std::uint32_t start : starts) all.push_back({start, size});
   return all;
 }
-
-constexpr std::uint64_t kMostGpus = 16;
 
 }  // namespace
 
@@ -50,12 +49,7 @@ void complete_profiles(GpuState& gpu) {
 }
 
 Result<std::vector<GpuState>> simulated_node(std::string_view text) {
-  std::uint64_t count = 1;
-  std::string_view key = text;
-  if (const auto x = text.find('x'); x != std::string_view::npos && find_model(text) == nullptr) {
-    const auto number = parse_unsigned(text.substr(0, x));
-    if (number) count = *number, key = text.substr(x + 1);
-  }
+  const auto [count, key] = gpu::counted_model(text).value_or(gpu::CountedModel{1, text});
   const Model* model = find_model(key);
   if (model == nullptr) {
     std::vector<std::string_view> keys;
@@ -65,8 +59,8 @@ Result<std::vector<GpuState>> simulated_node(std::string_view text) {
                 fmt::format("{} is not a GPU model with known MIG profiles; {}the models are {}", in_quotes(key),
                             meant.empty() ? "" : "did you mean " + meant + "? ", fmt::join(keys, ", ")));
   }
-  if (count < 1 || count > kMostGpus)
-    return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), kMostGpus));
+  if (count < 1 || count > gpu::kMostModelGpus)
+    return fail(Kind::kInvalid, fmt::format("{} does not name 1 to {} GPUs", in_quotes(text), gpu::kMostModelGpus));
   std::vector<GpuState> gpus;
   for (std::uint32_t i = 0; i < count; ++i) {
     GpuState gpu;
