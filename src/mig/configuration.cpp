@@ -358,6 +358,16 @@ std::string to_string(const Instances& instances) {
               [](const auto& one) { return fmt::format("{} × {}", one.second, to_string(one.first)); });
 }
 
+Instances instances_of(const GpuState& gpu) {
+  Instances has;
+  for (const GpuInstance& instance : gpu.instances)
+    for (const ComputeInstance& one : instance.compute) {
+      const auto name = compute_name(gpu.profiles, instance.profile_id, one.placement.size);
+      ++has[parse_profile_name(name).value_or(ProfileName{})];
+    }
+  return has;
+}
+
 bool Entry::names(std::uint32_t index, std::uint32_t pci_device_id, std::uint32_t pci_subsystem_id) const {
   const bool model = filters.empty() || std::ranges::any_of(filters, [&](const DeviceFilter& filter) {
                        return filter.matches(pci_device_id, pci_subsystem_id);
@@ -504,9 +514,8 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
     entry.enabled = gpu.enabled;
     entry.filters = {filter_of(gpu)};
     entry.devices = {{gpu.index}};
-    if (gpu.enabled)
-      for (const auto& device : device_names(gpu))
-        if (const auto parsed = parse_profile_name(device)) ++entry.instances[*parsed];
+    if (gpu.enabled) entry.instances = instances_of(gpu);
+    entry.instances.erase(ProfileName{});
     const auto alike = std::ranges::find_if(entries, [&](const Entry& other) {
       return other.enabled == entry.enabled && other.instances == entry.instances;
     });

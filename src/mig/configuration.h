@@ -30,6 +30,8 @@ std::string to_string(const DeviceFilter& filter);  // as mig-parted writes it: 
 // Compute instances by the name of their profile, with their number, which is at least 1.
 using Instances = std::map<ProfileName, std::uint32_t>;
 std::string to_string(const Instances& instances);  // "2 × 1g.10gb, 1 × 3g.40gb"; "no instances"
+// What the GPU has, as mig-parted compares it; all whose profile has no proper name as one kind, ProfileName{}.
+Instances instances_of(const GpuState& gpu);
 
 struct Entry {
   std::vector<DeviceFilter> filters;                  // empty = every model

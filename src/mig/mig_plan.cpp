@@ -329,17 +329,10 @@ std::vector<std::string> differences(const Configuration& configuration, const s
       continue;
     }
     if (mode_only || !entry->enabled) continue;
-    Instances has;
-    std::string foreign;
-    for (const auto& name : device_names(gpu)) {
-      if (const auto parsed = parse_profile_name(name))
-        ++has[*parsed];
-      else
-        foreign = name;
-    }
+    const Instances has = instances_of(gpu);
     std::vector<Problem> problems;
     const auto wanted = resolved(*entry, gpu, problems);
-    if (!wanted || *wanted != has || !foreign.empty())
+    if (!wanted || *wanted != has)
       all.push_back(fmt::format("{}: it has {}, and the configuration asks for {}", described(gpu), to_string(has),
                                 to_string(entry->instances)));
     else if (const auto empty = std::ranges::find_if(

@@ -164,12 +164,4 @@ void add_users(GpuState& gpu, const Users& users) {
   }
 }
 
-std::vector<std::string> device_names(const GpuState& gpu) {
-  std::vector<std::string> names;
-  for (const auto& instance : gpu.instances)
-    for (const auto& compute : instance.compute)
-      names.push_back(compute_name(gpu.profiles, instance.profile_id, compute.placement.size));
-  return names;
-}
-
 }  // namespace tranche::mig

@@ -170,7 +170,4 @@ bool destroys(const Step& step);
 using Users = std::function<std::vector<Holder>(const std::string& uuid)>;
 void add_users(GpuState& gpu, const Users& users);
 
-// "3g.40gb", "1c.3g.40gb" of every compute instance, in the order of placement: what mig-parted compares.
-std::vector<std::string> device_names(const GpuState& gpu);
-
 }  // namespace tranche::mig
