@@ -35,10 +35,10 @@ const Member* member(const Value& mapping, std::string_view key) {
   const Member* found = nullptr;
   for (const auto& one : mapping.node().members) {
     if (one.key != key) continue;
-    if (found != nullptr && !found->merged && !one.merged)
+    if (found != nullptr)
       mapping.key_of(one).warn(fmt::format("is written twice; the one of line {} has no effect", found->line),
                                "remove one of them");
-    if (found == nullptr || found->merged || !one.merged) found = &one;
+    found = &one;
   }
   return found;
 }

@@ -200,10 +200,8 @@ class Builder : public YAML::EventHandler {
     for (const NodePtr& from : frame.merges) {
       if (from->kind != Node::Kind::kMapping)
         return fault(mark_of(*from), "<< must name a mapping, not " + describe(*from), "write <<: *name-of-a-mapping");
-      for (Member member : from->members) {
-        member.merged = true;
-        if (present.insert(member.key).second) frame.node->members.push_back(std::move(member));
-      }
+      for (const Member& member : from->members)
+        if (present.insert(member.key).second) frame.node->members.push_back(member);
     }
   }
 

@@ -22,7 +22,6 @@ struct Member {
   int line = 0;  // of the key
   int column = 0;
   NodePtr value;
-  bool merged = false;  // added by "<<"
 };
 
 struct Node {

@@ -34,7 +34,7 @@ TEST(DocumentTest, AliasesAndMergeKeysAreResolved) {
   ASSERT_EQ(b.members.size(), 2u);
   EXPECT_EQ(b.members[0].key, "m");
   EXPECT_EQ(b.members[0].value->text, "3");
-  EXPECT_TRUE(b.members[1].merged);
+  EXPECT_EQ(b.members[1].key, "k");
   EXPECT_EQ(root->members[2].value, root->members[0].value);
   EXPECT_EQ(root->members[3].value->members.size(), 3u);
 }
