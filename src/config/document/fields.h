@@ -48,7 +48,7 @@ class Value {
   Value key_of(const Member& member) const { return key_of(member, member.key); }
   Value absent(std::string_view key) const;  // a member that is not there, with the place of the mapping
   // Of a file of another program, whose unknown keys are left alone: the member of that key, of repeated ones the last.
-  // Absent: there is none, or this is not a mapping. An empty value has the place of its key, not of the next token.
+  // Absent: there is none, or this is not a mapping.
   Value member(std::string_view key) const;
   const std::string& path() const { return path_; }
   const Place& place() const { return place_; }
