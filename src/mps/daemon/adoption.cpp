@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "base/text.h"
-#include "mps/pool/pool_dirs.h"
+#include "grants/allocate/grant.h"
 #include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
 
@@ -38,13 +38,6 @@ bool is_control_program(std::string_view path) {
 bool is_ours(pid_t pid) {
   const auto status = os::read_file(fmt::format("/proc/{}/status", pid));
   return status && is_of_user(*status, ::geteuid());
-}
-
-// The daemon writes the file without a line end, over the digits of a longer number.
-std::optional<pid_t> pid_of(const std::string& text) {
-  const auto number = parse_unsigned(trimmed(split(trimmed(text), '\n').front()));
-  if (!number || *number == 0 || *number > 4194304) return std::nullopt;
-  return static_cast<pid_t>(*number);
 }
 
 // The process that listens on a socket, as the kernel recorded it at listen(). Absent: no process listens, its queue is
@@ -90,21 +83,15 @@ std::vector<pid_t> running_daemons(int host_pid) {
 struct Candidate {
   pid_t pid = 0;
   bool listens = false;  // at the daemon's socket
-  bool in_file = false;  // the pid file names it
 };
 
 // Passes each process that may be the daemon of a pipe directory to `judge` until one returns true. Reads /proc only if
-// the pid file and the socket give no result.
+// the socket gives no result.
 void try_candidates(const std::string& pipe, int host_pid, const std::function<bool(const Candidate&)>& judge) {
-  const auto directory = os::Dir::open(pipe);
-  const auto text = directory ? directory->read(kPidFile, 64) : Result<std::string>("");
-  const auto in_file = text ? pid_of(*text) : std::nullopt;
   const auto listens = listener_of(pipe + "/control");
-  if (listens && judge({*listens, true, in_file == listens})) return;
-  if (in_file && in_file != listens && judge({*in_file, false, true})) return;
-  for (const pid_t pid : running_daemons(host_pid)) {
-    if (pid != in_file && pid != listens && judge({pid})) return;
-  }
+  if (listens && judge({*listens, true})) return;
+  for (const pid_t pid : running_daemons(host_pid))
+    if (pid != listens && judge({pid})) return;
 }
 
 // Whether the memory of a process that runs this program may be read: one in a container can block that for as long as
@@ -177,19 +164,13 @@ Result<std::optional<os::ProcessRef>> judge(const Candidate& candidate, const st
     return foreign(pid, to_string(program ? environ.error() : program.error()), pipe);
   }
   const auto variables = parse_environ(*environ);
-  // A different pipe directory means a different daemon: the pid in a stale pid file was reused.
+  // A different pipe directory means a different daemon.
   if (value_of(variables, kPipe) != value_of(expected.environment, kPipe)) return std::nullopt;
   if (!runs(pid, *program, expected))
     return foreign(pid, fmt::format("it runs {}, and the configured program is {}", *program, expected.program), pipe);
   if (const auto devices = value_of(variables, kDevices); devices != value_of(expected.environment, kDevices))
     return foreign(pid, fmt::format("its {} is {}", kDevices, in_quotes(devices)), pipe);
   return *ref;
-}
-
-std::string note_of(const Candidate& daemon, const std::string& pipe) {
-  if (daemon.in_file) return {};
-  return fmt::format("{}/{} does not name the control daemon; pid {} was found {}", pipe, kPidFile, daemon.pid,
-                     daemon.listens ? "by the socket at which it listens" : "by its program and environment");
 }
 
 }  // namespace
@@ -234,13 +215,13 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   return left;
 }
 
-Result<std::optional<AdoptableDaemon>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected) {
-  std::optional<AdoptableDaemon> found;
+Result<std::optional<os::ProcessRef>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected) {
+  std::optional<os::ProcessRef> found;
   std::optional<Error> conflict;
   try_candidates(pipe, expected.home.host_pid, [&](const Candidate& candidate) {
     const auto judged = judge(candidate, pipe, expected);
     if (!judged) conflict = conflict.value_or(judged.error());
-    if (judged && *judged) found = AdoptableDaemon{**judged, note_of(candidate, pipe)};
+    if (judged) found = *judged;
     return found.has_value();
   });
   if (!found && conflict) return std::unexpected(*conflict);

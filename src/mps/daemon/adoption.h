@@ -1,9 +1,10 @@
 #pragma once
 // Finds a control daemon that already runs in a pool's pipe directory: ours from before a restart (to adopt), or a
-// foreign one (reported, never touched). It looks at the pid file, at the process that listens on the socket, and in
-// /proc, so that no single source decides: a file can be damaged, and a tenant may run the same program with the same
-// environment. Only a process of our own user counts as ours; a process in a container counts only if it listens on the
-// socket, and otherwise nothing of its memory is read, which a tenant could block. No threads.
+// foreign one (reported, never touched). It looks at the process that listens on the socket, and in /proc, so that no
+// single source decides: the kernel may not know the listener, and a tenant may run the same program with the same
+// environment. The daemon's pid file is not used: it can be damaged. Only a process of our own user counts as ours; a
+// process in a container counts only if it listens on the socket, and otherwise nothing of its memory is read, which a
+// tenant could block. No threads.
 #include <map>
 #include <optional>
 #include <string>
@@ -21,13 +22,8 @@ struct ExpectedDaemon {
   std::map<std::string, std::string> environment;  // the environment that we start it with
 };
 
-struct AdoptableDaemon {
-  os::ProcessRef ref;
-  std::string note;  // what is wrong with its pid file or socket; "" = nothing
-};
-
 // nullopt: no daemon runs there. kConflict: one runs with a different program or environment than ours.
-Result<std::optional<AdoptableDaemon>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected);
+Result<std::optional<os::ProcessRef>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected);
 
 // A daemon that runs under an MPS root, planned or not: for stopping what an earlier run left.
 struct LeftPool {

@@ -422,12 +422,11 @@ void PoolDaemon::act(const SpawnDaemon&) {
 Result<bool> PoolDaemon::adopt() {
   TRY(const auto adoptable, find_adoptable(pipe(), {settings_.binary.path, settings_.home, daemon_environment_}));
   if (!adoptable) return false;
-  auto process = os::Process::adopt(loop_, adoptable->ref, [this](os::ExitNote note) { daemon_ended(note); });
+  auto process = os::Process::adopt(loop_, *adoptable, [this](os::ExitNote note) { daemon_ended(note); });
   if (!process && process.error().kind == Kind::kNotFound) return false;  // it exited in between
   if (!process) return std::unexpected(within(process.error(), "cannot watch the daemon from before"));
   daemon_ = *std::move(process);
   start_notes_.clear();
-  if (!adoptable->note.empty()) start_notes_.push_back(adoptable->note);
   return true;
 }
 

@@ -87,7 +87,7 @@ Status set_reach(const std::string& mps_root, Reach reach) {
 // Removes whatever is at their names: the daemon creates them.
 Status remove_stale_sockets(const std::string& pipe) {
   TRY(const auto directory, os::Dir::open(pipe));
-  for (const char* name : {"control", kLongestName, "log", kPidFile, "control_lock"})
+  for (const char* name : {"control", kLongestName, "log", "nvidia-cuda-mps-control.pid", "control_lock"})
     TRY_STATUS(directory.remove_tree(name));
   return {};
 }

@@ -12,7 +12,6 @@
 
 namespace tranche::mps {
 
-inline constexpr const char* kPidFile = "nvidia-cuda-mps-control.pid";  // the daemon writes it into its pipe directory
 // Which users can access `<mps-root>/pools`. The daemon's own files are accessible to every user (measured: sockets and
 // pid file 0666), and containers get their grant's directory by a mount, so no other user needs access: kOwner. If one
 // MPS server cannot serve all users, MPS starts servers as the clients' users, which have to reach the daemon: kServers
