@@ -35,8 +35,8 @@ FUZZ(stopped_file) {
 // Any text as a reply or a report of `tranche mps`: understood or refused, never more clients than were written.
 FUZZ(mps_wire) {
   if (const auto reply = tranche::mps::read_end_reply(text)) {
-    if (reply->clients.size() > text.size() || !tranche::mps::read_reply(text)) std::abort();
-    for (const auto& client : reply->clients)
+    if (reply->size() > text.size() || !tranche::mps::read_reply(text)) std::abort();
+    for (const auto& client : *reply)
       if (client.pid <= 0) std::abort();
   }
   if (const auto reports = tranche::mps::parse_pool_reports(text)) {

@@ -311,11 +311,7 @@ void Endpoints::end_for(const TerminateRequest& request, Reply reply) {
                                   {"grants", fmt::format("{}", fmt::join(grants, ","))},
                                   {"clients", request.pids.size()},
                                   {"why", request.reason}});
-  auto& loop = context_.loop;
-  owner_.end_clients(request.pids,
-                     [reply = std::move(reply), begun = loop.now(), &loop](const std::vector<Terminated>& outcomes) {
-                       reply(end_reply({.clients = outcomes, .took = loop.now() - begun}));
-                     });
+  owner_.end_clients(request.pids, [reply = std::move(reply)](const auto& outcomes) { reply(end_reply(outcomes)); });
 }
 
 // Stores the limits before the endpoint listens. A new tenant gets a directory of its own: a former one may have kept

@@ -97,6 +97,8 @@ class Endings::Ending {
     return {{.pid = ref.pid}, *std::move(process)};
   }
 
+  std::int64_t ms_since_stop() const { return milliseconds_of(all_.loop_.now() - stopped_); }
+
   bool any_left() const {
     return std::ranges::any_of(clients_, [](const Client& client) { return client.process != nullptr; });
   }
@@ -127,11 +129,9 @@ class Endings::Ending {
   void kill() {
     killed_ = true;
     timer_.stop();
-    const std::chrono::milliseconds waited(milliseconds_of(all_.loop_.now() - stopped_));
     for (auto& client : clients_) {
       if (!client.process) continue;
-      client.outcome.waited = waited;
-      client.outcome.note = fmt::format("waited {} ms for its queued GPU work", waited.count());
+      client.outcome.note = fmt::format("waited {} ms for its queued GPU work", ms_since_stop());
       (void)client.process->signal(SIGKILL);
     }
     timer_.start(settings_.exit_patience, [this] { finish(); });
@@ -141,11 +141,9 @@ class Endings::Ending {
   void exited(int pid) {
     const auto client = std::ranges::find(clients_, pid, [](const Client& each) { return each.outcome.pid; });
     client->process.reset();
-    if (!killed_) {
-      client->outcome.waited = std::chrono::milliseconds(milliseconds_of(all_.loop_.now() - stopped_));
+    if (!killed_)
       client->outcome.note =
-          fmt::format("the process exited {} ms after the stop, before it was killed", client->outcome.waited.count());
-    }
+          fmt::format("the process exited {} ms after the stop, before it was killed", ms_since_stop());
     finish_if_done();
   }
 

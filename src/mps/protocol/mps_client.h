@@ -23,7 +23,7 @@ class MpsClient {
   // Each `done` runs once, in a callback of its own, and never after this object is destroyed: it may refer only to
   // what exists as long as the loop runs.
   using Done = std::function<void(const Status& status)>;
-  using Ended = std::function<void(const Result<EndReply>& reply)>;
+  using Ended = std::function<void(const Result<std::vector<Terminated>>& clients)>;
   void request(const MpsRequest& request, Done done);  // to open, remove or admit
   void end(const MpsRequest& request, Ended done);     // to terminate
 

@@ -206,8 +206,6 @@ Status check_one(const GrantLimit& limit) {
   return {};
 }
 
-constexpr std::int64_t kLongestWaitMs = 3'600'000;
-
 Result<nlohmann::json> accepted(std::string_view line) {
   auto reply = json_of(line);
   if (truth_at(reply, "ok")) return reply;
@@ -245,9 +243,8 @@ bool is_pool_name(std::string_view name) {
 
 bool is_pod_uid(std::string_view uid) {
   constexpr std::size_t kLongest = 63;
-  return !uid.empty() && uid.size() <= kLongest && std::ranges::all_of(uid, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  });
+  return !uid.empty() && uid.size() <= kLongest &&
+         std::ranges::all_of(uid, [](char c) { return is_alnum(c) || c == '-'; });
 }
 
 nlohmann::ordered_json limits_json(const GrantLimits& limits) {
@@ -262,8 +259,6 @@ nlohmann::ordered_json limits_json(const GrantLimits& limits) {
 
 Result<GrantLimits> read_limits(const nlohmann::json& list) {
   if (!list.is_array()) return malformed("the field \"limits\" must be a list of limits");
-  if (list.size() > kMostGrantDevices)
-    return malformed(fmt::format("at most {} limits in one request", kMostGrantDevices));
   GrantLimits limits;
   for (const auto& json : list) {
     if (!json.is_object())
@@ -327,8 +322,7 @@ std::set<std::string> parse_other_holders(std::string_view text) {
   return devices;
 }
 
-// --- replies
-// ----------------------------------------------------------------------------------------------------------
+// --- replies ---------------------------------------------------------------------------------------------------------
 
 std::string done_reply() {
   return R"({"ok":true})";
@@ -339,16 +333,11 @@ std::string error_reply(const Error& error) {
   return json_text(reply);
 }
 
-std::string end_reply(const EndReply& reply) {
-  auto clients = nlohmann::ordered_json::array();
-  for (const auto& client : reply.clients)
-    clients.push_back({{"pid", client.pid},
-                       {"outcome", to_string(client.outcome)},
-                       {"note", client.note},
-                       {"waitedMs", client.waited.count()}});
-  const nlohmann::ordered_json json{
-      {"ok", true}, {"clients", std::move(clients)}, {"tookMs", milliseconds_of(reply.took)}};
-  return json_text(json);
+std::string end_reply(const std::vector<Terminated>& clients) {
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& client : clients)
+    list.push_back({{"pid", client.pid}, {"outcome", to_string(client.outcome)}, {"note", client.note}});
+  return json_text(nlohmann::ordered_json{{"ok", true}, {"clients", std::move(list)}});
 }
 
 Status read_reply(std::string_view line) {
@@ -356,19 +345,17 @@ Status read_reply(std::string_view line) {
   return {};
 }
 
-Result<EndReply> read_end_reply(std::string_view line) {
+Result<std::vector<Terminated>> read_end_reply(std::string_view line) {
   TRY(const auto reply, accepted(line));
-  EndReply read{.clients = {}, .took = std::chrono::milliseconds(count_at(reply, "tookMs"))};
+  std::vector<Terminated> clients;
   for (const auto& client : list_at(reply, "clients")) {
     const auto pid = number_at(client, "pid").value_or(0);
     const auto outcome = enum_of<TerminateOutcome>(text_at(client, "outcome"));
     if (pid <= 0 || pid > std::numeric_limits<int>::max() || !outcome)
       return fail(Kind::kInvalid, "tranche mps sent a reply that has a client without pid or outcome");
-    const auto waited = number_at(client, "waitedMs").value_or(0);
-    read.clients.push_back({static_cast<int>(pid), *outcome, text_at(client, "note"),
-                            std::chrono::milliseconds(std::clamp<std::int64_t>(waited, 0, kLongestWaitMs))});
+    clients.push_back({static_cast<int>(pid), *outcome, text_at(client, "note")});
   }
-  return read;
+  return clients;
 }
 
 }  // namespace tranche::mps

@@ -3,7 +3,6 @@
 // request is a value → one line of JSON, and that line → a value. requests.cpp describes the fields of each request
 // once, for both directions. Strict: a field that is missing, unknown or of the wrong type is an error that names it. A
 // reply is one line of JSON, too: {"ok":true,…} or {"ok":false,"error":"…",…}. Pure; fuzzed.
-#include <chrono>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -15,7 +14,6 @@
 
 #include "base/enum_names.h"
 #include "base/result.h"
-#include "base/time.h"
 #include "base/units.h"
 
 namespace tranche::mps {
@@ -112,31 +110,21 @@ enum class TerminateOutcome {
   kRefused,     // the kernel did not permit stopping it
   kTimedOut,    // it did not exit in time
 };
-
-inline std::string_view to_string(TerminateOutcome outcome) {
-  return enum_name<TerminateOutcome::kTimedOut>(outcome, {"terminated", "not-a-client", "refused", "timed-out"});
-}
+ENUM_NAMES(TerminateOutcome::kTimedOut, "terminated", "not-a-client", "refused", "timed-out")
 
 struct Terminated {
   int pid = 0;
   TerminateOutcome outcome = TerminateOutcome::kTerminated;
-  std::string note = {};               // for people: the reason, or what was waited for
-  std::chrono::milliseconds waited{};  // from SIGSTOP to SIGKILL
+  std::string note = {};  // for people: the reason, or what was waited for
   friend bool operator==(const Terminated&, const Terminated&) = default;
-};
-
-// To `terminate`.
-struct EndReply {
-  std::vector<Terminated> clients = {};
-  Duration took{};
 };
 
 std::string done_reply();
 std::string error_reply(const Error& error);
-std::string end_reply(const EndReply& reply);
+std::string end_reply(const std::vector<Terminated>& clients);  // to `terminate`
 
 // kUnavailable with the reply's text: the request was refused, or failed. kInvalid: the line is not a reply.
 Status read_reply(std::string_view line);
-Result<EndReply> read_end_reply(std::string_view line);
+Result<std::vector<Terminated>> read_end_reply(std::string_view line);
 
 }  // namespace tranche::mps

@@ -140,18 +140,18 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
     request.pids.push_back(static_cast<int>(process.id.pid));
     acts.push_back(act_of(order, &process));
   }
-  mps_.end(request, [this, order, acts = std::move(acts)](const Result<mps::EndReply>& reply) {
+  mps_.end(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
     const auto over = memory_.over.find({order.grant, order.device});
     const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
-    guard::answered(memory_, order, reply ? reply->clients : std::vector<mps::Terminated>{}, loop_.now());
+    guard::answered(memory_, order, reply.value_or(std::vector<mps::Terminated>{}), loop_.now());
     for (GuardAct act : acts) {
       act.most = most;
       if (!reply) {
         note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
         continue;
       }
-      const auto client = std::ranges::find(reply->clients, static_cast<int>(act.pid), &mps::Terminated::pid);
-      if (client == reply->clients.end()) {
+      const auto client = std::ranges::find(*reply, static_cast<int>(act.pid), &mps::Terminated::pid);
+      if (client == reply->end()) {
         note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
       } else {
         const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
@@ -182,7 +182,6 @@ void Guarding::admit(const guard::Order& order) {
                    if (--outcome->waiting > 0) return;
                    const Status& all = outcome->status;
                    note(act_of(order, nullptr), all ? "done" : "failed", all ? "" : to_string(all.error()));
-                   if (!all) guard::not_admitted(memory_, order, loop_.now());
                    arm(true);
                  });
   }
