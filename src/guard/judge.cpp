@@ -48,6 +48,7 @@ class Judge {
       : devices_(devices), inputs_(inputs), memory_(memory), now_(now) {}
 
   Verdict run() {
+    std::erase_if(memory_.asked, [&](const auto& entry) { return now_ - entry.second.at >= kAskEndpointAgain; });
     for (const Device& device : devices_) look_at(device);
     std::erase_if(memory_.foreign_processes,
                   [&](const auto& entry) { return !foreign_processes_.contains(entry.first); });
@@ -131,15 +132,14 @@ class Judge {
     }
   }
 
-  // Whether to order that a grant's endpoints open, or close: that was not the last order, or has not come about.
+  // Whether to order that a grant's endpoints open, or close: they are not as they should be, although there was time
+  // since the last order for a report that shows its effect.
   bool is_to_be_asked(const std::string& grant, bool open) {
-    const auto [it, fresh] = memory_.asked.try_emplace(grant);
-    Memory::Asked& asked = it->second;
     const auto endpoint = inputs_.endpoints.find(grant);
-    const bool other = endpoint != inputs_.endpoints.end() && endpoint->second != open;  // `tranche mps` was restarted
-    const bool again = (other || asked.failed) && now_ - asked.at >= kAskEndpointAgain;
-    if (!fresh && asked.open == open && !again) return false;
-    asked = {.open = open, .at = now_};
+    if (endpoint == inputs_.endpoints.end() || endpoint->second == open) return false;
+    const auto [it, fresh] = memory_.asked.try_emplace(grant, open, now_);
+    if (!fresh && it->second.open == open) return false;
+    it->second = {open, now_};
     return true;
   }
 
@@ -337,11 +337,7 @@ class Judge {
 
   // Opens endpoints that the guard closed, also before a restart, once their grant is within its limit everywhere.
   void tend_endpoints() {
-    std::set<std::string> open;
-    for (const auto& [grant, asked] : memory_.asked) open.insert(grant);
-    for (const auto& [grant, admitting] : inputs_.endpoints)
-      if (!admitting) open.insert(grant);
-    for (const std::string& grant : open) {
+    for (const auto& [grant, admitting] : inputs_.endpoints) {
       if (closed_.contains(grant) || !is_to_be_asked(grant, true)) continue;
       GrantOnDevice on{grant, ""};
       for (const auto& [key, limit] : inputs_.limits)
@@ -349,10 +345,6 @@ class Judge {
       verdict_.orders.push_back(order(What::kLetIn, on));
       verdict_.orders.back().policy = to_string(GuardMemory::kRefuseNew);
     }
-    std::erase_if(memory_.asked, [&](const auto& entry) {
-      const auto& [grant, asked] = entry;
-      return asked.open && !asked.failed && now_ - asked.at > kAskEndpointAgain;
-    });
     if (!memory_.asked.empty()) verdict_.open = true;
   }
 
@@ -397,12 +389,6 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
 
 void exited(Memory& memory, const ProcessId& process) {
   memory.stopped.erase(process);
-}
-
-void not_admitted(Memory& memory, const Order& order, MonoTime now) {
-  const bool open = order.what == What::kLetIn;
-  const auto it = memory.asked.find(order.grant);
-  if (open || (it != memory.asked.end() && !it->second.open)) memory.asked[order.grant] = {open, now, true};
 }
 
 std::string render_stopped(const StoppedProcesses& stopped) {

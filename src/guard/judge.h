@@ -74,7 +74,7 @@ struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
   // grant → whether its endpoint admits clients, where known. Without endpoints that something other than the guard
-  // closed.
+  // closed. One that is not as it should be is ordered again after a moment.
   std::map<std::string, bool> endpoints;
 };
 
@@ -133,7 +133,6 @@ struct Memory {
   struct Asked {
     bool open = false;
     MonoTime at{};
-    bool failed = false;
   };
   struct ForeignProcess {
     MonoTime since{};
@@ -142,7 +141,7 @@ struct Memory {
   };
   std::map<GrantOnDevice, Over> over;
   std::map<ProcessId, Stopped> stopped;  // by the guard, and neither ended nor continued since
-  std::map<std::string, Asked> asked;    // what was last ordered of a grant's endpoints; not long after they opened
+  std::map<std::string, Asked> asked;    // what was ordered of a grant's endpoints a moment ago
   std::map<ProcessId, ForeignProcess> foreign_processes;
 };
 
@@ -159,9 +158,6 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
 
 // A process has exited.
 void exited(Memory& memory, const ProcessId& process);
-
-// A kRefuse or kLetIn was not carried out: it is ordered again after a moment, while it is still needed.
-void not_admitted(Memory& memory, const Order& order, MonoTime now);
 
 // Whether a process in a container is one of NVIDIA's programs that administrators run on GPU nodes (DCGM, fabric
 // manager …). A process chooses its own name, and an image the names of its programs, so that neither decides alone:

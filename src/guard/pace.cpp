@@ -6,12 +6,6 @@
 namespace tranche::guard {
 namespace {
 
-struct Now {
-  Bytes sum;
-  std::set<std::uint32_t> listed;
-  std::set<std::uint32_t> connected;
-};
-
 // The time in which the fastest program allocates that much.
 Duration time_to_allocate(std::uint64_t bytes) {
   constexpr std::uint64_t kNanoseconds = 1'000'000'000;
@@ -39,10 +33,10 @@ bool has_new_pid(const std::set<std::uint32_t>& pids, const std::set<std::uint32
 
 Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
              const std::map<std::uint32_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now) {
-  std::map<std::string, Now> grants;
+  std::map<std::string, PaceMemory::Grant> grants;
   for (const Process& process : device.processes) {
     if (process.ours || process.grant.empty()) continue;
-    Now& grant = grants[process.grant];
+    PaceMemory::Grant& grant = grants[process.grant];
     grant.sum = grant.sum + process.memory;
     grant.listed.insert(process.id.pid);
   }
