@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,22 +15,11 @@ namespace tranche::mps {
 namespace {
 
 constexpr const char* kName = "nvidia-cuda-mps-control";
-constexpr Duration kDescription = std::chrono::seconds(10);  // deadline of each question about the program itself
-constexpr off_t kLongestAnswer = 1 << 20;
+constexpr Duration kDescription = std::chrono::seconds(10);        // deadline of each question about the program itself
 constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while another program holds the session
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
-
-Result<std::string> content_of(const os::Fd& file, const std::string& program) {
-  struct stat status{};
-  const bool known = ::fstat(file.get(), &status) == 0;
-  if (known && status.st_size > kLongestAnswer) return fail(Kind::kInvalid, "the answer is longer than 1 MiB", program);
-  std::string text(known ? static_cast<std::size_t>(status.st_size) : 0, '\0');
-  if (!known || ::pread(file.get(), text.data(), text.size(), 0) != status.st_size)
-    return fail_errno("cannot read an answer", program);
-  return text;
-}
 
 // A file in memory that holds `content`.
 Result<os::Fd> memory_file(const char* name, const std::string& content) {
@@ -85,13 +73,14 @@ Status Question::start(const ControlTarget& target) {
 }
 
 void Question::ended(const os::ExitNote& note) {
-  const auto text = content_of(output_, program_);
+  const auto text = os::read_file(fmt::format("/proc/self/fd/{}", output_.get()));
   if (text && text->find(kSessionHeld) != std::string::npos) {
     refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program_, 0};
     if (sessions_ != nullptr && sessions_->try_again(*this)) return;
     return finish(std::unexpected(*refused_));
   }
-  if (!text || (!note.signalled && note.code == 0)) return finish(text);
+  if (!text) return finish(std::unexpected(within(text.error(), program_ + ": its answer cannot be read")));
+  if (!note.signalled && note.code == 0) return finish(text);
   const std::string printed = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
   if (text->find("Cannot find MPS control daemon process") != std::string::npos)
     return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));

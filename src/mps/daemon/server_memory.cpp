@@ -27,9 +27,8 @@ constexpr std::size_t kLongestMaps = 8 << 20;  // of a process with a CUDA conte
 
 }  // namespace
 
-bool ServerMemory::look(const std::vector<pid_t>& servers) {
-  if (servers.empty()) return false;
-  const pid_t server = servers.front();  // all use the same driver
+bool ServerMemory::look(pid_t server) {
+  if (server == 0) return false;
   if (server != looked_at_) {
     looked_at_ = server;
     looks_ = 0;

@@ -8,7 +8,6 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/enum_names.h"
 
@@ -29,7 +28,7 @@ class ServerMemory {
   // `folder`: what containers can get as /dev/shm, as a path of this process.
   explicit ServerMemory(std::string folder) : folder_(std::move(folder)) {}
 
-  bool look(const std::vector<pid_t>& servers);  // true: the result changed
+  bool look(pid_t server);  // one of them, which all use the same driver; 0: there is none. True: the result changed
   SharedMemory where() const { return where_; }
   // Containers need the folder, and the server uses it.
   bool is_to_be_given() const { return where_ == SharedMemory::kNamed && is_folder_; }

@@ -22,16 +22,14 @@ class ServerMemoryTest : public PoolTest {
     return s;
   }
   // The pool's servers, once its first client is connected.
-  std::vector<pid_t> servers() {
+  pid_t server() {
     serve();
     (void)start_client({"--hold"});
     EXPECT_TRUE(until([&] {
       const auto& all = pool_->supervisor().servers;
       return all.size() == 1 && all[0].status == "ACTIVE";
     }));
-    std::vector<pid_t> pids;
-    for (const auto& server : pool_->supervisor().servers) pids.push_back(server.pid);
-    return pids;
+    return pool_->supervisor().servers.at(0).pid;
   }
   bool in_dev_shm_ = false;
 };
@@ -39,22 +37,22 @@ class ServerMemoryTest : public PoolTest {
 // Promise: mps/memory: A driver with anonymous shared memory needs no mount.
 TEST_F(ServerMemoryTest, OfARecentDriverIsAnonymousAndNobodyNeedsAnything) {
   ServerMemory memory("/dev/shm");
-  EXPECT_FALSE(memory.look({}));
+  EXPECT_FALSE(memory.look(0));
   EXPECT_EQ(memory.where(), SharedMemory::kUnknown);
-  const auto pids = servers();
-  EXPECT_TRUE(memory.look(pids));
+  const pid_t pid = server();
+  EXPECT_TRUE(memory.look(pid));
   EXPECT_EQ(memory.where(), SharedMemory::kAnonymous);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_EQ(memory.problem(), "");
-  EXPECT_FALSE(memory.look(pids)) << "no change";
+  EXPECT_FALSE(memory.look(pid)) << "no change";
 }
 
 // Promise: mps/memory: Where the server uses `/dev/shm` containers get the same folder.
 TEST_F(ServerMemoryTest, InDevShmIsGivenWhereItIsTheServers) {
   in_dev_shm_ = true;
-  const auto pids = servers();
+  const pid_t pid = server();
   ServerMemory memory("/dev/shm");
-  EXPECT_TRUE(memory.look(pids));
+  EXPECT_TRUE(memory.look(pid));
   EXPECT_TRUE(memory.is_to_be_given());
   EXPECT_EQ(memory.problem(), "");
 }
@@ -62,7 +60,7 @@ TEST_F(ServerMemoryTest, InDevShmIsGivenWhereItIsTheServers) {
 TEST_F(ServerMemoryTest, InADevShmThatContainersCannotBeGivenIsAProblemThatSaysWhatToDo) {
   in_dev_shm_ = true;
   ServerMemory memory(scratch_ / "shm");
-  EXPECT_TRUE(memory.look(servers()));
+  EXPECT_TRUE(memory.look(server()));
   EXPECT_EQ(memory.where(), SharedMemory::kNamed);
   EXPECT_FALSE(memory.is_to_be_given());
   EXPECT_THAT(memory.problem(), HasSubstr("mount " + (scratch_ / "shm") + " at /dev/shm of tranche mps"));
@@ -89,7 +87,7 @@ TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
     return os::read_file("/proc/" + std::to_string(server) + "/maps").value_or("").find("cuda.shm") !=
            std::string::npos;
   }));
-  EXPECT_TRUE(memory.look({server}));
+  EXPECT_TRUE(memory.look(server));
   EXPECT_TRUE(memory.is_to_be_given());
   EXPECT_THAT(memory.problem(), HasSubstr("one container can fill the node's"));
   EXPECT_THAT(memory.problem(), HasSubstr("tmpfs " + folder));
@@ -99,7 +97,7 @@ TEST_F(ServerMemoryTest, WithoutASizeOfItsOwnIsGivenAndSaidToBeUnbounded) {
 
 TEST_F(ServerMemoryTest, OfAProcessThatHasEndedIsNotKnown) {
   ServerMemory memory("/dev/shm");
-  EXPECT_FALSE(memory.look({4194303}));
+  EXPECT_FALSE(memory.look(4194303));
   EXPECT_EQ(memory.where(), SharedMemory::kUnknown);
 }
 

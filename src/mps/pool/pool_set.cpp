@@ -190,10 +190,9 @@ void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
 void Pool::look_at_memory() {
   if (!daemon_) return;
   if (!memory_) memory_.emplace(set_.settings_.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
-  std::vector<pid_t> servers;
-  for (const auto& server : daemon_->supervisor().servers)
-    if (server.status == "ACTIVE") servers.push_back(server.pid);
-  if (!memory_->look(servers) || memory_->where() != SharedMemory::kNamed) return;
+  const auto& servers = daemon_->supervisor().servers;
+  const auto active = std::ranges::find(servers, "ACTIVE", &ServerSeen::status);
+  if (!memory_->look(active == servers.end() ? 0 : active->pid) || memory_->where() != SharedMemory::kNamed) return;
   const bool given = memory_->is_to_be_given();
   (given ? log::info : log::warning)("pool.shared_memory",
                                      {{"pool", id_}, {"given", given}, {"why", memory_->problem()}});
