@@ -73,25 +73,6 @@ std::optional<Bytes> amount_of(std::string_view text) {
   return parsed && parsed->size() == 1 ? std::optional(parsed->front().second) : std::nullopt;
 }
 
-struct Entry {
-  const plan::DeviceMemory* device = nullptr;
-  Bytes amount;
-};
-
-std::optional<std::vector<Entry>> entries_of(std::string_view text, const GrantedLimits& granted) {
-  if (text.ends_with(',')) text.remove_suffix(1);  // harmless (measured)
-  std::vector<Entry> entries;
-  for (const auto part : split(text, ',')) {
-    const auto equals = part.find('=');
-    if (equals == std::string_view::npos) return std::nullopt;
-    const auto* device = device_of(part.substr(0, equals), granted);
-    const auto amount = amount_of(part.substr(equals + 1));
-    if (device == nullptr || !amount) return std::nullopt;
-    entries.push_back({device, *amount});
-  }
-  return entries;
-}
-
 std::string example(const GrantedLimits& granted) {
   return granted.memory.empty() ? std::string("0=4096M") : granted.memory.front().first + "=4096M";
 }
@@ -113,26 +94,30 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
                         plan::kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
 }
 
-std::optional<TenantRemark> on_memory(const std::string& text, const GrantedLimits& granted) {
+std::optional<TenantRemark> on_memory(std::string_view text, const GrantedLimits& granted) {
   if (text.empty()) return std::nullopt;  // same as unset (measured)
-  const auto entries = entries_of(text, granted);
-  if (!entries) {
-    return TenantRemark{
-        false,
-        fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
-                    "relay refuses the process, or the guard ends it when the container holds more than its grant; "
-                    "write device=amount for devices of the container, such as {}",
-                    plan::kPinnedLimitVariable, in_quotes(text), example(granted))};
+  auto entries = text;
+  if (entries.ends_with(',')) entries.remove_suffix(1);  // harmless (measured)
+  const plan::DeviceMemory* below = nullptr;             // the first of which it is more than was granted
+  for (const auto entry : split(entries, ',')) {
+    const auto equals = entry.find('=');
+    const auto* device = equals == entry.npos ? nullptr : device_of(entry.substr(0, equals), granted);
+    const auto amount = device == nullptr ? std::nullopt : amount_of(entry.substr(equals + 1));
+    if (!amount) {
+      return TenantRemark{
+          false,
+          fmt::format("{}={} is not understood by the driver, which then holds the process to no memory limit: the "
+                      "relay refuses the process, or the guard ends it when the container holds more than its grant; "
+                      "write device=amount for devices of the container, such as {}",
+                      plan::kPinnedLimitVariable, in_quotes(text), example(granted))};
+    }
+    if (below == nullptr && device->second.value != 0 && *amount > device->second) below = device;
   }
-  for (const auto& [device, amount] : *entries) {
-    if (device->second.value == 0 || amount <= device->second) continue;
-    return TenantRemark{true,
-                        fmt::format("{}={} is more than the {} MiB of {} that the container was granted and has no "
-                                    "effect there; ask for more slots, or write at most {}M",
-                                    plan::kPinnedLimitVariable, in_quotes(text), device->second.in_mib(), device->first,
-                                    device->second.in_mib())};
-  }
-  return std::nullopt;
+  if (below == nullptr) return std::nullopt;
+  return TenantRemark{true, fmt::format("{}={} is more than the {} MiB of {} that the container was granted and has no "
+                                        "effect there; ask for more slots, or write at most {}M",
+                                        plan::kPinnedLimitVariable, in_quotes(text), below->second.in_mib(),
+                                        below->first, below->second.in_mib())};
 }
 
 }  // namespace
