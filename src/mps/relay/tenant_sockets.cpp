@@ -1,7 +1,6 @@
 #include "mps/relay/tenant_sockets.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -39,7 +38,7 @@ constexpr int kInterruptEvery = 20;  // milliseconds
 // limited for each user, and root in a container can use up root's.
 class Interrupts {
  public:
-  Interrupts() : thread_to_interrupt_(::gettid()), end_(::eventfd(0, EFD_CLOEXEC)) {
+  Interrupts() : end_(::eventfd(0, EFD_CLOEXEC)), worker_(end_ ? os::Worker::try_start() : nullptr) {
     struct sigaction does_nothing{};
     does_nothing.sa_handler = [](int) {};  // without SA_RESTART
     ::sigaction(kSignal, &does_nothing, nullptr);
@@ -47,30 +46,22 @@ class Interrupts {
     ::sigemptyset(&set);
     ::sigaddset(&set, kSignal);
     ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-    started_ = end_ && ::pthread_create(&thread_, nullptr, &run, this) == 0;
+    if (worker_)
+      worker_->run([thread = ::gettid(), end = pollfd{end_.get(), POLLIN, 0}]() mutable {
+        while (::poll(&end, 1, kInterruptEvery) == 0) ::syscall(SYS_tgkill, ::getpid(), thread, kSignal);
+      });
   }
   ~Interrupts() {
-    if (!started_) return;
-    ::eventfd_write(end_.get(), 1);
-    ::pthread_join(thread_, nullptr);
+    if (worker_) ::eventfd_write(end_.get(), 1);
   }
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
 
  private:
   static constexpr int kSignal = SIGURG;  // not used elsewhere in the program
-  static void* run(void* self) {
-    const auto& interrupts = *static_cast<const Interrupts*>(self);
-    pollfd end{interrupts.end_.get(), POLLIN, 0};
-    while (::poll(&end, 1, kInterruptEvery) == 0)
-      ::syscall(SYS_tgkill, ::getpid(), interrupts.thread_to_interrupt_, kSignal);
-    return nullptr;
-  }
 
-  pid_t thread_to_interrupt_;
   os::Fd end_;
-  pthread_t thread_{};
-  bool started_ = false;
+  std::unique_ptr<os::Worker> worker_;  // last, so that it is joined first
 };
 
 }  // namespace
