@@ -7,7 +7,6 @@
 
 #include "containers/attribution.h"
 #include "mps/endpoints/containers.h"
-#include "mps/pool/pool_dirs.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
 
@@ -160,7 +159,10 @@ Status Endpoints::use_links(const std::string& reason) {
   if (link_reason_ != reason)
     log::warning("endpoints.linked", {{"pool", id_}, {"why", reason}, {"effect", kTenantsCommand + 2}});
   link_reason_ = reason;
-  const auto linked = relink_endpoints(context_.settings.paths, id_);
+  Status linked;  // the first error
+  for (const auto& [grant, endpoint] : endpoints_)
+    if (const auto one = listen(grant); !one && linked)
+      linked = std::unexpected(within(one.error(), "endpoint " + grant));
   // Through links clients connect at any time: no grant's limits may stay set.
   owner_.set_next_limits(std::nullopt, [id = id_](const Status& status) {
     if (!status) log::warning("pool.limits_not_own", {{"pool", id}, {"why", status.error()}});
@@ -220,10 +222,6 @@ std::size_t Endpoints::dead() const {
   std::size_t count = 0;
   for (const auto& [grant, endpoint] : endpoints_) count += context_.keeper.dead(owner_name(grant)).size();
   return count;
-}
-
-void Endpoints::server_replaced() {
-  if (relay_) relay_->new_server();
 }
 
 // The first context of a client has the place that was kept for it when the process connected.

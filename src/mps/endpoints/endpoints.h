@@ -124,10 +124,6 @@ struct FoundHeirs {
   std::vector<FirstProcess> first;  // those of them that are the first of their container, and end all of it
 };
 
-struct HeirsAsked {
-  std::vector<Remnant> remnants;
-  std::set<int> own;  // processes that have the channels by right: servers, daemon
-};
 // Finds what to end for a client that has exited and whose channels something keeps (mps/relay/client_table.h): its
 // server has the client, with its memory and its places, until that ends. At the first attempt these are the processes
 // of the client's pod that have its channels: forks of the client, or processes that received its descriptors. If none
@@ -141,7 +137,8 @@ struct HeirsAsked {
 // If the container of a remnant is not known, nothing is found. A container whose processes are all younger than the
 // client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
 // a whole. Reads all of /proc, which takes tens of milliseconds on a busy node. Any thread.
-FoundHeirs find_heirs(const HeirsAsked& asked);
+// `own`: processes that have the channels by right: servers, daemon.
+FoundHeirs find_heirs(const std::vector<Remnant>& remnants, const std::set<int>& own);
 
 // Containers whose first process is being terminated: the kernel kills all others of the container with it. Until it
 // has exited, the container has no new clients at any endpoint. Loop thread only.
@@ -244,7 +241,6 @@ class Endpoints final : public Admission, public RelayOwner {
   void hold();  // the daemon does not serve: clients wait
   // `clients` are those that the servers list, to find clients from before our start.
   void clients_seen(const std::vector<os::ProcessRef>& clients);
-  void server_replaced();
   void read_log(const LogLine& line) override;
   void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
   // Without a relay `go` runs at once.

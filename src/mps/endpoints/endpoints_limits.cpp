@@ -73,14 +73,10 @@ Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) co
 }
 
 Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
-  const auto dir = os::Dir::open(folder_);
-  if (!dir && dir.error().kind == Kind::kNotFound) return {};
-  if (!dir) return std::unexpected(dir.error());
-  TRY(const auto names, dir->list());
   Status first;
-  for (const auto& name : names) {
+  for (const auto& name : os::names_in(folder_)) {
     if (std::ranges::find(endpoints, name) != endpoints.end()) continue;
-    if (const auto removed = dir->remove_tree(name); !removed && first) first = removed;
+    if (const auto removed = keep(name, {}); !removed && first) first = removed;
   }
   return first;
 }

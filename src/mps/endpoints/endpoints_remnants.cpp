@@ -53,10 +53,7 @@ void Endpoints::store_clients(const std::string& clients) {
   const Status stored = !folder           ? Status(std::unexpected(folder.error()))
                         : clients.empty() ? folder->remove_tree(kClientFile)
                                           : os::write_kept(*folder, kClientFile, clients, 0600);
-  if (stored || !std::exchange(stored_, false)) {
-    stored_ = stored_ || stored.has_value();
-    return;
-  }
+  if (!std::exchange(stored_, stored.has_value()) || stored) return;
   log::warning(
       "endpoint.clients_not_stored",
       {{"pool", id_},
@@ -159,7 +156,7 @@ void Endpoints::log_remnants() {
 
 void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
                            const std::function<void(const Heirs&)>& done) {
-  HeirsAsked asked{.remnants = {}, .own = std::move(own)};
+  std::vector<Remnant> remnants;
   for (const int pid : relay_ ? pids : std::vector<int>{}) {
     auto remnant = relay_->clients().remnant(pid);
     if (!remnant) continue;
@@ -167,11 +164,11 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
     // The client exited before its container was read: only its pod is known.
     if (const auto* of = find(remnant->grant); remnant->container.empty() && of != nullptr)
       remnant->container = unknown_in_pod(of->pod());
-    asked.remnants.push_back(*std::move(remnant));
+    remnants.push_back(*std::move(remnant));
   }
-  if (asked.remnants.empty()) return done({});
-  context_.heirs->run(context_.loop, [asked = std::move(asked), done, &ending = context_.ending_containers] {
-    return [found = mps::find_heirs(asked), done, &ending] {
+  if (remnants.empty()) return done({});
+  context_.heirs->run(context_.loop, [remnants, own = std::move(own), done, &ending = context_.ending_containers] {
+    return [found = mps::find_heirs(remnants, own), done, &ending] {
       ending.note(found.first);
       done(found.of);
       ending.note({});
@@ -231,8 +228,8 @@ constexpr unsigned kLinksBetween = 32;  // looks at the clock
 
 class Search {
  public:
-  explicit Search(const HeirsAsked& asked) : asked_(asked) {
-    for (const auto& remnant : asked.remnants) {
+  Search(const std::vector<Remnant>& remnants, const std::set<int>& own) : remnants_(remnants), own_(own) {
+    for (const auto& remnant : remnants) {
       found_.of[remnant.pid];
       if (remnant.container.empty()) continue;
       scopes_.insert(scope_of(remnant.container));
@@ -242,7 +239,7 @@ class Search {
 
   FoundHeirs run() {
     if (!scopes_.empty()) for_each_process([this](int pid) { look_at(pid); });
-    for (const auto& remnant : asked_.remnants) {
+    for (const auto& remnant : remnants_) {
       auto& found = found_.of[remnant.pid];
       if (remnant.tries == 0 && !found.empty() && found.size() <= kMostHeirs) continue;
       if (const auto whole = whole_containers(remnant); !whole.empty()) {
@@ -264,7 +261,7 @@ class Search {
   }
 
   void look_at(int pid) {
-    if (pid == ::getpid() || asked_.own.contains(pid)) return;
+    if (pid == ::getpid() || own_.contains(pid)) return;
     const auto ref = os::process_ref(pid);
     if (!ref) return;
     const auto container = container_of(pid, ancestors_).value_or(std::string());
@@ -290,7 +287,7 @@ class Search {
   }
 
   const std::string& container_of_remnant(int pid) const {
-    return std::ranges::find(asked_.remnants, pid, &Remnant::pid)->container;
+    return std::ranges::find(remnants_, pid, &Remnant::pid)->container;
   }
 
   std::vector<FirstProcess> whole_containers(const Remnant& remnant) const {
@@ -303,7 +300,8 @@ class Search {
     return all;
   }
 
-  const HeirsAsked& asked_;
+  const std::vector<Remnant>& remnants_;
+  const std::set<int>& own_;
   FoundHeirs found_;
   std::set<std::string> scopes_;
   std::multimap<std::string, int, std::less<>> owner_;  // of a channel
@@ -315,8 +313,8 @@ class Search {
 
 }  // namespace
 
-FoundHeirs find_heirs(const HeirsAsked& asked) {
-  return Search(asked).run();
+FoundHeirs find_heirs(const std::vector<Remnant>& remnants, const std::set<int>& own) {
+  return Search(remnants, own).run();
 }
 
 // --- containers that end -------------------------------------------------------------------------------------------

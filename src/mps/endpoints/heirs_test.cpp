@@ -93,6 +93,11 @@ class Holder {
 
 constexpr std::uint64_t kNow = ~0ULL;  // started after everything that runs
 
+Remnant remnant(int pid, std::uint64_t started, const std::vector<Channel>& channels, const std::string& container,
+                unsigned tries = 0) {
+  return {{.started = started, .tries = tries, .container = container}, pid, channels};
+}
+
 class HeirsOfContainers : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -104,9 +109,9 @@ class HeirsOfContainers : public ::testing::Test {
 TEST_F(HeirsOfContainers, AreItsProcessesThatKeepTheChannels) {
   const Holder one, other;
   ASSERT_TRUE(one.ready() && other.ready());
-  const FoundHeirs found = find_heirs({.remnants = {{1000001, kNow, {"pipe:[1]", one.channel()}, one.container()},
-                                                    {1000002, kNow, {other.channel()}, other.container()}},
-                                       .own = {}});
+  const FoundHeirs found = find_heirs({remnant(1000001, kNow, {"pipe:[1]", one.channel()}, one.container()),
+                                       remnant(1000002, kNow, {other.channel()}, other.container())},
+                                      {});
   EXPECT_THAT(found.of.at(1000001), ElementsAre(one.ref()));
   EXPECT_THAT(found.of.at(1000002), ElementsAre(other.ref()));
 }
@@ -116,18 +121,16 @@ TEST_F(HeirsOfContainers, AreNeverProcessesOfAnotherContainerOrOfTheNode) {
   const Holder mine, neighbour, node(false);
   ASSERT_TRUE(mine.ready() && neighbour.ready() && node.ready());
   for (const auto* other : {&neighbour, &node}) {
-    const FoundHeirs found =
-        find_heirs({.remnants = {{1000001, kNow, {other->channel()}, mine.container()}}, .own = {}});
+    const FoundHeirs found = find_heirs({remnant(1000001, kNow, {other->channel()}, mine.container())}, {});
     EXPECT_THAT(found.of.at(1000001), ElementsAre(mine.ref())) << "its own container is ended";
   }
-  EXPECT_THAT(find_heirs({.remnants = {{1000001, kNow, {neighbour.channel()}, ""}}, .own = {}}).of.at(1000001),
-              IsEmpty());
+  EXPECT_THAT(find_heirs({remnant(1000001, kNow, {neighbour.channel()}, "")}, {}).of.at(1000001), IsEmpty());
 }
 
 TEST_F(HeirsOfContainers, AreTheWholeContainerAtTheSecondAttempt) {
   const Holder mine;
   ASSERT_TRUE(mine.ready());
-  const FoundHeirs found = find_heirs({.remnants = {{1000001, kNow, {}, mine.container(), 1}}, .own = {}});
+  const FoundHeirs found = find_heirs({remnant(1000001, kNow, {}, mine.container(), 1)}, {});
   EXPECT_THAT(found.of.at(1000001), ElementsAre(mine.ref()));
   ASSERT_EQ(found.first.size(), 1u);
   EXPECT_EQ(found.first[0].process, mine.ref());
@@ -149,7 +152,7 @@ class HeirsOfPods : public HeirsOfContainers {
     ASSERT_NE(main_->container(), beside_->container());
   }
   std::vector<os::ProcessRef> of(const std::vector<Channel>& channels, unsigned tries) const {
-    return find_heirs({.remnants = {{1000001, kNow, channels, main_->container(), tries}}, .own = {}}).of.at(1000001);
+    return find_heirs({remnant(1000001, kNow, channels, main_->container(), tries)}, {}).of.at(1000001);
   }
   Group main_group_{kPod, 'a'}, beside_group_{kPod, 'b'}, other_group_{kOtherPod, 'c'};
   std::unique_ptr<Holder> main_, beside_, other_;
@@ -171,10 +174,10 @@ TEST_F(HeirsOfPods, AreAllContainersOfThePodFromTheThirdAttemptOn) {
 
 TEST_F(HeirsOfPods, AreFoundAlsoAfterTheClientsContainerWasReplaced) {
   const std::string container = "pod " + std::string(kPod) + " " + std::string(64, 'd');
-  const auto found = find_heirs({.remnants = {{1000001, 1, {}, container, 2}}, .own = {}});
+  const auto found = find_heirs({remnant(1000001, 1, {}, container, 2)}, {});
   EXPECT_THAT(found.of.at(1000001), UnorderedElementsAre(main_->ref(), beside_->ref()));
   ASSERT_EQ(found.first.size(), 2u);
-  EXPECT_THAT(find_heirs({.remnants = {{1000001, 1, {}, container, 1}}, .own = {}}).of.at(1000001), IsEmpty());
+  EXPECT_THAT(find_heirs({remnant(1000001, 1, {}, container, 1)}, {}).of.at(1000001), IsEmpty());
 }
 
 TEST_F(HeirsOfContainers, AreNotTheWholeOfALaterContainerOfTheSameName) {
@@ -182,16 +185,15 @@ TEST_F(HeirsOfContainers, AreNotTheWholeOfALaterContainerOfTheSameName) {
   ASSERT_TRUE(later.ready());
   const std::uint64_t earlier = later.ref().start_ticks - 1;
   for (const unsigned tries : {0U, 1U, 2U})
-    EXPECT_THAT(find_heirs({.remnants = {{1000001, earlier, {}, later.container(), tries}}, .own = {}}).of.at(1000001),
-                IsEmpty());
+    EXPECT_THAT(find_heirs({remnant(1000001, earlier, {}, later.container(), tries)}, {}).of.at(1000001), IsEmpty());
 }
 
 TEST_F(HeirsOfContainers, AreNotThePoolsOwnProcesses) {
   const Holder server;
   ASSERT_TRUE(server.ready());
-  EXPECT_THAT(find_heirs({.remnants = {{1000001, kNow, {server.channel()}, server.container()}}, .own = {server.pid()}})
-                  .of.at(1000001),
-              IsEmpty());
+  EXPECT_THAT(
+      find_heirs({remnant(1000001, kNow, {server.channel()}, server.container())}, {server.pid()}).of.at(1000001),
+      IsEmpty());
 }
 
 }  // namespace

@@ -92,17 +92,6 @@ Status remove_stale_sockets(const std::string& pipe) {
   return {};
 }
 
-Status relink_endpoints(const grants::Paths& paths, const std::string& pool) {
-  TRY(const auto endpoints, os::Dir::open(paths.endpoints(pool)));
-  TRY(const auto grants, endpoints.list());
-  Status first;
-  for (const auto& grant : grants) {
-    const auto linked = endpoints.hard_link(paths.pipe(pool) + "/control", grant + "/control");
-    if (!linked && first) first = std::unexpected(within(linked.error(), "endpoint " + grant));
-  }
-  return first;
-}
-
 // --- before a daemon starts ------------------------------------------------------------------------------------------
 
 Status judge_owner(const std::string& path, uid_t owner, uid_t ours) {

@@ -1,7 +1,5 @@
 #pragma once
-// The directories of one pool under the MPS root, and its endpoints. An endpoint is a directory that holds a hard link
-// to the daemon's `control` socket and nothing else. It outlives daemons and gets the new socket at each start. No
-// threads.
+// The directories of one pool under the MPS root. No threads.
 #include <sys/types.h>
 
 #include <string>
@@ -24,8 +22,6 @@ Status set_reach(const std::string& mps_root, Reach reach);  // also of an exist
 Status make_pool_dirs(const grants::Paths& paths, const std::string& pool);
 // Removes the sockets of a killed daemon, which would block a new one. Call only when no daemon runs there.
 Status remove_stale_sockets(const std::string& pipe);
-// Links the daemon's present socket into every endpoint. Tries all; returns the first error.
-Status relink_endpoints(const grants::Paths& paths, const std::string& pool);
 
 // --- before a daemon starts ---------------------------------------------------------------------------------------
 

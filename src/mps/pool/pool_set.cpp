@@ -183,7 +183,6 @@ void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {
 void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
   if (!endpoints_) return;
   if (after.state != State::kServing && before.state == State::kServing) endpoints_->hold();
-  if (server_pids(before.servers) != server_pids(after.servers)) endpoints_->server_replaced();
   if (daemon_) endpoints_->clients_seen(daemon_->listed());
 }
 

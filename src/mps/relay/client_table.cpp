@@ -349,10 +349,6 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
   return changed;
 }
 
-bool ClientTable::has_exited() const {
-  return std::ranges::any_of(clients_, [](const auto& each) { return each.second.exited != 0; });
-}
-
 bool ClientTable::waits_for_server() const {
   return std::ranges::any_of(clients_, [](const auto& each) {
     const Client& client = each.second;
@@ -373,7 +369,7 @@ std::vector<int> ClientTable::remnants(const std::string& grant) const {
 std::optional<Remnant> ClientTable::remnant(int pid) const {
   const Client& known = client(pid);
   if (known.exited == 0) return std::nullopt;
-  return Remnant{pid, known.started, known.channels(), known.container, known.tries, known.grant, known.listed};
+  return Remnant{known, pid, known.channels(), known.listed};
 }
 
 void ClientTable::tried(int remnant) {

@@ -40,13 +40,9 @@ bool look_at_descriptors(int pid, const std::function<bool(std::string_view chan
 bool add_open_pipes(int pid, std::set<Channel>& pipes);
 
 // A client that has exited and that the server still has.
-struct Remnant {
+struct Remnant : KnownClient {
   int pid = 0;
-  std::uint64_t started = 0;           // of the client, as in /proc/<pid>/stat; 0 = not known
   std::vector<Channel> channels = {};  // as far as they are known
-  std::string container = {};          // mps/endpoints/containers.h, container_of(); "": not known
-  unsigned tries = 0;                  // to end what keeps it
-  std::string grant = {};              // "": of a former tenant
   bool listed = false;                 // by the server, after the exit: something keeps it
 };
 
@@ -99,7 +95,6 @@ class ClientTable {
   // The pipes that the servers have open at this moment; absent: not known. true: clients have left, or have fewer
   // places.
   bool looked(const std::optional<std::set<Channel>>& open);
-  bool has_exited() const;  // a client that is not gone yet
   // Whether looked() may change something: a client that has exited, or one with more open connections than contexts
   // that the server has named.
   bool waits_for_server() const;

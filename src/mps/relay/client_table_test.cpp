@@ -124,7 +124,7 @@ TEST_F(Clients, ThatExitAreGoneWhenTheServerHasClosedTheirChannels) {
   EXPECT_THAT(clients_.remnant(pid)->channels, ElementsAre("pipe:[2]"));
   EXPECT_TRUE(clients_.looked(std::set<Channel>{"pipe:[9]"}));
   EXPECT_EQ(clients_.places(kGrant), 0u);
-  EXPECT_FALSE(clients_.has_exited());
+  EXPECT_FALSE(clients_.waits_for_server());
 }
 
 // Promise: mps/relay: A context that is made after the client's exit counts for its grant.

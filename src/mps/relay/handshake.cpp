@@ -307,10 +307,6 @@ std::string context_text(std::uint32_t context) {
   return bytes;
 }
 
-bool has_said_context(const Passage& passage) {
-  return passage.exchange.said > kExchangeSaysContext;
-}
-
 std::optional<std::string_view> for_server(const Passage& passage, std::string_view bytes) {
   if (bytes.empty()) return std::nullopt;  // the end of the socket, to the server
   if (passage.exchange.foreign) return bytes;

@@ -151,7 +151,7 @@ struct RelayExchange {
   bool completed = false;      // by the relay, in the client's place
   std::size_t said = 0;        // messages of the client
   std::size_t spoken_for = 0;  // messages that the relay has sent in its place
-  std::uint32_t context = 0;   // the number of the client's context; 0 = the process's own connection
+  std::uint32_t context = 0;   // the number of the client's context, once said; 0 = the process's own connection
   std::size_t heard = 0;       // messages of the server
   MonoTime began{};            // with the first of them
   bool has_all() const { return completed || said >= kExchangeOfClient.size(); }
@@ -229,8 +229,6 @@ RelayAction ended(Passage& passage, RelayEnd end, const std::string& why = {});
 std::optional<std::string_view> for_server(const Passage& passage, std::string_view bytes);
 
 std::string context_text(std::uint32_t context);  // the message with this number
-// Whether the client has sent the number of its context, which is in RelayExchange::context then.
-bool has_said_context(const Passage& passage);
 
 // Whether the exchange passes through the relay and is not over.
 inline bool is_carried(const Passage& p) {

@@ -19,7 +19,6 @@ constexpr int kLateInARow = 2;
 constexpr Duration kPauseWhenFull = std::chrono::seconds(1);
 constexpr Duration kLookForPlace = std::chrono::milliseconds(10);
 constexpr int kLooksForPlace = 10;
-constexpr Duration kFirstLook = std::chrono::milliseconds(5);
 constexpr Duration kLastLook = std::chrono::seconds(3);
 constexpr Duration kStoreSoon = std::chrono::milliseconds(200);  // removals; additions are stored at once
 constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is gone or busy although the pool serves
@@ -152,15 +151,10 @@ void Relay::serve() {
   pump();
 }
 
-void Relay::hold() {
-  serving_ = false;
-  wake_.stop();
-}
-
 void Relay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
-  try_again_ = false;
-  while (const auto id = try_again_ ? std::nullopt : turns_.next()) {
+  wake_.stop();
+  while (const auto id = wake_.running() ? std::nullopt : turns_.next()) {
     if (own_turns_.contains(*id)) {
       prepare(*id, kOurselves);
     } else if (const auto passage = passages_.at(*id); !refuses(*passage)) {
@@ -168,12 +162,6 @@ void Relay::pump() {
     }
   }
   pumping_ = false;
-  wake_.stop();
-  if (try_again_) pump_later();
-}
-
-void Relay::pump_later() {
-  wake_.start(kTryAgain, [this] { pump(); });
 }
 
 void Relay::prepare(std::uint64_t id, const std::string& grant) {
@@ -196,11 +184,7 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
   // admitted nor disconnected.
   if (status && serving_ && passage->connect(settings_.daemon_socket)) return;
   turns_.back(id);
-  if (pumping_) {
-    try_again_ = true;
-  } else if (serving_) {
-    pump_later();
-  }
+  wake_.start(kTryAgain, [this] { pump(); });
 }
 
 bool Relay::refuses(RelayPassage& passage) {
@@ -307,7 +291,7 @@ void Relay::context_ended(int pid, std::uint32_t context) {
 }
 
 void Relay::listed(std::uint64_t asked, const std::vector<int>& pids) {
-  const bool open_known = clients_.has_exited() && look();
+  const bool open_known = clients_.waits_for_server() && look();
   if (clients_.listed(asked, pids, open_known)) changed();
 }
 
@@ -355,14 +339,10 @@ bool Relay::look() {
 
 // A server closes a client's channels a moment after the client's end, or that of a context. One that does not is
 // looked at again with the server's next list.
-void Relay::look_soon() {
-  if (!clients_.waits_for_server() || look_.running()) return;
-  look_again(kFirstLook);
-}
-
-void Relay::look_again(Duration wait) {
-  look_.start(wait, [this, next = wait * 4] {
-    if (look() && clients_.waits_for_server() && next <= kLastLook) look_again(next);
+void Relay::look_soon(Duration wait) {
+  if (wait > kLastLook || look_.running() || !clients_.waits_for_server()) return;
+  look_.start(wait, [this, wait] {
+    if (look()) look_soon(wait * 4);
   });
 }
 

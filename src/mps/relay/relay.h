@@ -145,15 +145,13 @@ class Relay {
   void keep_waiting(const std::string& grant, bool waits);
   // Its clients get the grant "" and no longer count for this grant.
   void disown(const std::string& grant);
-  void serve();  // the daemon accepts clients from now on
-  void hold();   // clients wait
+  void serve();                      // the daemon accepts clients from now on
+  void hold() { serving_ = false; }  // clients wait
   // For a CUDA start of our own that does not use an endpoint (a proof), under the grant "": its limits are prepared
   // like a client's, and during its turn no client with different limits is connected. on_turn runs once, perhaps
   // inside the call, also if the limits could not be set; never after end_turn().
   std::uint64_t take_turn(std::function<void()> on_turn);
   void end_turn(std::uint64_t turn);
-  // The pool has a new server: how long clients waited for the former one no longer counts.
-  void new_server() { late_ = 0; }
   // The server's log reports that a context of this process has a place, or has none any more.
   void context_began(int pid, std::uint32_t context) { clients_.context_began(pid, context); }
   void context_ended(int pid, std::uint32_t context);
@@ -207,7 +205,6 @@ class Relay {
   bool has_capacity(const Endpoint& endpoint) const;
   void resume_endpoints();
   void pump();
-  void pump_later();
   void prepare(std::uint64_t id, const std::string& grant);
   void prepared(std::uint64_t id, const Status& status);
   bool refuses(RelayPassage& passage);
@@ -218,8 +215,7 @@ class Relay {
   void store();
   void store_soon();
   bool look();
-  void look_soon();
-  void look_again(Duration wait);
+  void look_soon(Duration wait = std::chrono::milliseconds(5));
   void forget(const RelayPassage& passage);
   void count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state);
 
@@ -237,10 +233,9 @@ class Relay {
   ExitedChildren exited_children_;
   bool serving_ = false;
   bool pumping_ = false;
-  bool try_again_ = false;  // wait before the next attempt
   bool logged_not_itself_ = false;
-  int late_ = 0;  // consecutive clients that got no server in time
-  os::Timer wake_{loop_};
+  int late_ = 0;                                // consecutive clients that got no server in time
+  os::Timer wake_{loop_};                       // the next attempt to connect to the daemon
   std::map<std::uint64_t, int> without_place_;  // passages that wait for a place, with the number of their looks
   os::Timer place_look_{loop_};
   os::Timer look_{loop_};

@@ -144,7 +144,7 @@ void RelayPassage::hear_client_in_exchange(RelayPacket packet) {
   const auto words = packet.truncated ? std::nullopt : for_server(state_, packet.bytes);
   if (words && send_server(*words)) {
     happens(RelayEvent::kClientSaid, std::move(packet));
-    if (has_said_context(state_)) connects();
+    if (state_.exchange.said > kExchangeSaysContext) connects();
     return;
   }
   unwatch(exchange_);
