@@ -175,20 +175,6 @@ std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root,
   return grant && containers::is_grant(*grant) ? std::move(grant) : std::nullopt;
 }
 
-// From a status (proc(5)), whose text is the kernel's.
-std::optional<Ancestors::Place> Ancestors::place_of(const std::string& status) {
-  std::optional<pid_t> parent;
-  for (const auto line : lines_of(status))
-    if (line.starts_with("PPid:")) parent = pid_in(trimmed(line.substr(line.find(':') + 1)));
-  auto namespaced = os::parse_namespaced_pids(status);
-  return parent && !namespaced.empty() ? std::optional(Place{*parent, std::move(namespaced)}) : std::nullopt;
-}
-
-// PID 1 of a namespace directly below the reader's.
-bool Ancestors::is_init(const Place& place) {
-  return place.namespaced.size() == 2 && place.namespaced.back() == 1;
-}
-
 Ancestors::Ancestors(std::string proc, std::size_t most_looks, Duration most_time)
     : proc_(std::move(proc)),
       left_(most_looks),
@@ -200,8 +186,10 @@ const Ancestors::Look* Ancestors::look(pid_t pid) {
   if (const auto known = looks_.find(pid); known != looks_.end()) return &known->second;
   if (left_ == 0 || time_.spent()) return nullptr;
   --left_;
-  const auto status = os::read_file(fmt::format("{}/{}/status", proc_, pid));
-  Look look{.place = status ? place_of(*status) : std::nullopt, .cgroup = {}, .mounts = {}};
+  const auto status = os::read_file(fmt::format("{}/{}/status", proc_, pid)).value_or("");
+  Look look{.namespaced = os::parse_namespaced_pids(status)};
+  for (const auto line : lines_of(status))
+    if (line.starts_with("PPid:")) look.parent = pid_in(trimmed(line.substr(line.find(':') + 1))).value_or(0);
   const auto read = [&look](const std::string& folder, pid_t) {
     look.mounts = namespace_at(folder, "mnt");
     if (auto cgroup = os::read_file(folder + "/cgroup")) look.cgroup = *std::move(cgroup);
@@ -215,17 +203,18 @@ std::optional<std::vector<pid_t>> Ancestors::of(pid_t client) {
   std::vector<pid_t> above;
   const Look* const own = look(client);
   if (own == nullptr) return std::nullopt;
-  for (const Look* here = own; here->place && own->cgroup && above.size() < kDeepest && here->place->parent > 1;) {
-    const pid_t parent = here->place->parent;
-    if (is_init(*here->place)) break;  // the parent of PID 1 of a namespace is outside of it
+  for (const Look* here = own;
+       !here->namespaced.empty() && own->cgroup && above.size() < kDeepest && here->parent > 1;) {
+    const pid_t parent = here->parent;
+    if (here->is_init()) break;  // the parent of PID 1 of a namespace is outside of it
     const Look* const its = look(parent);
     if (its == nullptr) return std::nullopt;
-    if (!its->place || !its->cgroup) break;
+    if (its->namespaced.empty() || !its->cgroup) break;
     // A container has neither the node's mounts nor this process's.
     if (!its->mounts.empty() && (its->mounts == ours_ || its->mounts == nodes_)) break;
     // A shim; or the pause process of a pod whose containers share their pid namespace.
-    const bool own_namespace = its->place->namespaced.size() >= 2;
-    if (!is_below_group(*own->cgroup, *its->cgroup) && (!own_namespace || is_init(*its->place))) break;
+    const bool own_namespace = its->namespaced.size() >= 2;
+    if (!is_below_group(*own->cgroup, *its->cgroup) && (!own_namespace || its->is_init())) break;
     above.push_back(parent);
     here = its;
   }

@@ -32,17 +32,14 @@ class Ancestors {
   std::optional<std::vector<pid_t>> of(pid_t client);
 
  private:
-  struct Place {
-    pid_t parent = 0;
-    std::vector<pid_t> namespaced;  // its pids, from the reader's namespace inwards
-  };
   struct Look {
-    std::optional<Place> place;
-    std::optional<std::string> cgroup;
-    std::string mounts;
+    pid_t parent = 0;
+    std::vector<pid_t> namespaced = {};  // its pids, from the reader's namespace inwards; empty: it cannot be read
+    std::optional<std::string> cgroup = {};
+    std::string mounts = {};
+    // PID 1 of a namespace directly below the reader's.
+    bool is_init() const { return namespaced.size() == 2 && namespaced.back() == 1; }
   };
-  static std::optional<Place> place_of(const std::string& status);
-  static bool is_init(const Place& place);
   const Look* look(pid_t pid);
 
   std::string proc_;
