@@ -341,19 +341,11 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   }
   TRY_STATUS(keep(grant, terms));
   const auto opened = listen(grant);
-  if (!opened && !unreadable) take_back(grant, before);
+  if (opened || unreadable) return opened;
+  if (const auto kept = keep(grant, before.value_or(EndpointTerms())); !kept)
+    log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
+  if (!before) endpoints_.erase(grant);
   return opened;
-}
-
-void Endpoints::take_back(const std::string& grant, const std::optional<EndpointTerms>& before) {
-  const auto kept = files_.keep(grant, before.value_or(EndpointTerms()));
-  if (!kept) log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
-  if (before) {
-    endpoints_[grant].terms = *before;
-  } else {
-    endpoints_.erase(grant);
-  }
-  context_.on_change();
 }
 
 Endpoints::Endpoint& Endpoints::endpoint_of(const std::string& grant) {

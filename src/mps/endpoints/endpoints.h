@@ -325,8 +325,6 @@ class Endpoints final : public Admission, public RelayOwner {
   Status listen(const std::string& grant);
   void listen_or_log(const std::string& grant);
   Status keep(const std::string& grant, const EndpointTerms& terms);
-  // Undoes open_for() after an error. `before`: absent if there was no endpoint.
-  void take_back(const std::string& grant, const std::optional<EndpointTerms>& before);
   Endpoint& endpoint_of(const std::string& grant);
   void stamp(Endpoint& endpoint);  // it is not the endpoint from before
   // The UID of a running container's pod that mounts the endpoint and has a client of it, by control group; "": none.
