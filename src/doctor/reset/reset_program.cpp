@@ -128,14 +128,15 @@ void find_sockets(const std::string& folder, const std::string& prefix, Traces& 
 
 // What Dynamic Resource Allocation left: sockets, and the specifications of claims. A specification of ours says so,
 // and under which of the driver's names it was written; an unreadable one counts by the configured name.
-void find_dra(const ResetOptions& options, Traces& traces, std::vector<std::string>& problems) {
-  std::set<std::string> drivers{options.dra_driver};
+void find_dra(const ResetOptions& options, const std::string& configured, Traces& traces,
+              std::vector<std::string>& problems) {
+  std::set<std::string> drivers{configured};
   const auto dir = os::Dir::open(options.cdi_root);
   for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{})) {
     if (!dra::is_claim_spec_file(name)) continue;
     const auto read = dra::read_claim_spec(name, dir->read(name).value_or(""));
     const bool marked = read && (read->claim || !read->endpoints.empty());
-    if (!marked && !name.starts_with(dra::claim_spec_prefix(options.dra_driver))) continue;
+    if (!marked && !name.starts_with(dra::claim_spec_prefix(configured))) continue;
     add(options.cdi_root, name, "the CDI spec", traces);
     if (marked) drivers.insert(read->driver);
   }
@@ -205,10 +206,10 @@ Status remove_condition(const kube::Access& access, const std::string& path) {
   return std::unexpected(kube::refusal(answer, "the API server refuses to take the condition off the node"));
 }
 
-void find_files(const ResetOptions& options, const std::string& mps_root, Traces& traces,
+void find_files(const ResetOptions& options, const std::string& mps_root, const std::string& dra_driver, Traces& traces,
                 std::vector<std::string>& problems) {
   find_sockets(options.plugin_dir, "nvidia-", traces, problems);
-  find_dra(options, traces, problems);
+  find_dra(options, dra_driver, traces, problems);
   for (const char* cls : cdi::kClasses) add(options.cdi_root, cdi::file_name(cls), "the CDI spec", traces);
 
   std::vector<std::string> in_run{"node.sock",  "containers",  "grants.txt", "stopped.txt", "config-in-force.json",
@@ -299,90 +300,58 @@ int complain(const std::string& what) {
   return 1;
 }
 
-class Reset {
- public:
-  Reset(const ResetOptions& options, std::string mps_root) : options_(options), root_(std::move(mps_root)) {}
-
-  int run() {
-    if (answers(options_.run_dir + "/node.sock"))
-      return complain(
-          "tranche node runs here and would make everything again; stop it first (in a cluster: remove its DaemonSet, "
-          "helm uninstall), then run this once more. Nothing was changed.");
-    if (!gpus_are_unused()) return 1;
-
-    std::vector<std::string> problems;
-    const bool daemons = end_daemons(problems);
-    Traces traces;
-    find_on_node_object(options_, traces, problems);
-    find_files(options_, root_, traces, problems);
-    for (const auto& trace : traces) take_away(trace, problems);
-    for (const auto& problem : problems) fmt::print(stderr, "tranche reset: {}\n", problem);
-    if (traces.empty() && !daemons) fmt::print("nothing of ours is left on this node\n");
-    if (options_.dry_run && ::geteuid() != 0)
-      fmt::print(stderr,
-                 "tranche reset: this is user {}, not root: ending daemons, giving compute modes back and removing "
-                 "root's files need root, and sockets and folders that this user cannot read are not listed\n",
-                 ::geteuid());
-    return problems.empty() ? 0 : 1;
-  }
-
- private:
-  bool gpus_are_unused() const {
-    const auto users = users_of_gpus(options_, root_);
-    if (users && users->empty()) return true;
-    std::string what = users ? "GPUs are in use:\n  " + join(*users, "\n  ")
-                             : "it cannot be known whether pods hold GPUs: " + to_string(users.error());
-    if (options_.force) {
-      fmt::print(stderr, "tranche reset: {}\n  --force: going on\n", what);
-      return true;
-    }
-    complain(what +
-             "\n  end these pods first (kubectl drain), or give --force, which cuts them off. Nothing was changed.");
-    return false;
-  }
-
-  // Whether there was anything to end or give back.
-  bool end_daemons(std::vector<std::string>& problems) {
-    if (!is_there(root_)) return false;
-    const bool runs = answers(root_ + "/mps.sock");
-    const bool holds = answers(root_ + "/keeper.sock");
-    const auto left = mps::find_left_pools(root_);
-    const auto modes = os::read_file(root_ + "/" + kModes);
-    if (!left) problems.push_back("daemons cannot be looked for: " + to_string(left.error()));
-    if (!runs && !holds && (!left || left->empty()) && !modes) return false;
-    if (options_.dry_run) {
-      if (runs) fmt::print("would end tranche mps with its daemons\n");
-      if (holds) fmt::print("would end the keeper\n");
-      if (left)
-        for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
-      const auto earlier = modes ? mps::parse_earlier_modes(*modes) : mps::EarlierModes{};
-      if (earlier)
-        for (const auto& [uuid, mode] : *earlier)
-          fmt::print("would give {} its compute mode {} back\n", uuid, gpu::to_string(mode));
-      return true;
-    }
-    if (programs::end_mps(options_.mps) != 0)
-      problems.push_back("daemons or compute modes are not as they were found; what is wrong stands above");
-    if (is_there(root_ + "/" + kModes))
-      problems.push_back(root_ + "/" + kModes +
-                         " still says which compute modes to give back: run this again when the driver answers, or set "
-                         "them with nvidia-smi -c and remove it");
+bool gpus_are_unused(const ResetOptions& options, const std::string& mps_root) {
+  const auto users = users_of_gpus(options, mps_root);
+  if (users && users->empty()) return true;
+  std::string what = users ? "GPUs are in use:\n  " + join(*users, "\n  ")
+                           : "it cannot be known whether pods hold GPUs: " + to_string(users.error());
+  if (options.force) {
+    fmt::print(stderr, "tranche reset: {}\n  --force: going on\n", what);
     return true;
   }
+  complain(what +
+           "\n  end these pods first (kubectl drain), or give --force, which cuts them off. Nothing was changed.");
+  return false;
+}
 
-  void take_away(const Trace& trace, std::vector<std::string>& problems) const {
-    if (options_.dry_run) {
-      fmt::print("would remove {}\n", trace.what);
-    } else if (const auto removed = trace.remove(); removed) {
-      fmt::print("removed {}\n", trace.what);
-    } else {
-      problems.push_back(trace.what + " is left: " + to_string(removed.error()));
-    }
+// Whether there was anything to end or give back.
+bool end_daemons(const ResetOptions& options, const std::string& root, std::vector<std::string>& problems) {
+  if (!is_there(root)) return false;
+  const bool runs = answers(root + "/mps.sock");
+  const bool holds = answers(root + "/keeper.sock");
+  const auto left = mps::find_left_pools(root);
+  const auto modes = os::read_file(root + "/" + kModes);
+  if (!left) problems.push_back("daemons cannot be looked for: " + to_string(left.error()));
+  if (!runs && !holds && (!left || left->empty()) && !modes) return false;
+  if (options.dry_run) {
+    if (runs) fmt::print("would end tranche mps with its daemons\n");
+    if (holds) fmt::print("would end the keeper\n");
+    if (left)
+      for (const auto& pool : *left) fmt::print("would end the daemon of {} (pid {})\n", pool.id, pool.pid);
+    const auto earlier = modes ? mps::parse_earlier_modes(*modes) : mps::EarlierModes{};
+    if (earlier)
+      for (const auto& [uuid, mode] : *earlier)
+        fmt::print("would give {} its compute mode {} back\n", uuid, gpu::to_string(mode));
+    return true;
   }
+  if (programs::end_mps(options.mps) != 0)
+    problems.push_back("daemons or compute modes are not as they were found; what is wrong stands above");
+  if (is_there(root + "/" + kModes))
+    problems.push_back(root + "/" + kModes +
+                       " still says which compute modes to give back: run this again when the driver answers, or set "
+                       "them with nvidia-smi -c and remove it");
+  return true;
+}
 
-  const ResetOptions& options_;
-  std::string root_;
-};
+void take_away(const Trace& trace, bool dry_run, std::vector<std::string>& problems) {
+  if (dry_run) {
+    fmt::print("would remove {}\n", trace.what);
+  } else if (const auto removed = trace.remove(); removed) {
+    fmt::print("removed {}\n", trace.what);
+  } else {
+    problems.push_back(trace.what + " is left: " + to_string(removed.error()));
+  }
+}
 
 }  // namespace
 
@@ -395,9 +364,27 @@ int run_reset(const ResetOptions& options) {
                     "\n  fix it, or leave out --config-file (and unset CONFIG_FILE) and give --mps-root if it is "
                     "not the usual one. Nothing was changed.");
   }
-  ResetOptions with_driver = options;
-  with_driver.dra_driver = config.config.dra.driver_name;
-  return Reset(with_driver, programs::mps_root_of(options.mps, config.config.flags)).run();
+  const std::string root = programs::mps_root_of(options.mps, config.config.flags);
+  if (answers(options.run_dir + "/node.sock"))
+    return complain(
+        "tranche node runs here and would make everything again; stop it first (in a cluster: remove its DaemonSet, "
+        "helm uninstall), then run this once more. Nothing was changed.");
+  if (!gpus_are_unused(options, root)) return 1;
+
+  std::vector<std::string> problems;
+  const bool daemons = end_daemons(options, root, problems);
+  Traces traces;
+  find_on_node_object(options, traces, problems);
+  find_files(options, root, config.config.dra.driver_name, traces, problems);
+  for (const auto& trace : traces) take_away(trace, options.dry_run, problems);
+  for (const auto& problem : problems) fmt::print(stderr, "tranche reset: {}\n", problem);
+  if (traces.empty() && !daemons) fmt::print("nothing of ours is left on this node\n");
+  if (options.dry_run && ::geteuid() != 0)
+    fmt::print(stderr,
+               "tranche reset: this is user {}, not root: ending daemons, giving compute modes back and removing "
+               "root's files need root, and sockets and folders that this user cannot read are not listed\n",
+               ::geteuid());
+  return problems.empty() ? 0 : 1;
 }
 
 }  // namespace tranche::doctor

@@ -17,7 +17,6 @@ struct ResetOptions {
   std::string plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string cdi_root = "/var/run/cdi";
-  std::string dra_driver;  // set from the configuration, whatever the caller gives
   std::string kubeconfig;  // "" = the service account of this pod
   std::string node_name;   // "" = the Node is not changed
 };

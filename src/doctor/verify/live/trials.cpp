@@ -401,80 +401,56 @@ Result<std::set<std::string>> held_slots(const VerifyOptions& options) {
   return held;
 }
 
-class DeepRun {
- public:
-  DeepRun(const VerifyOptions& options, const VerifyPlaces& places, Probes& probes, Findings& checks)
-      : options_(options), places_(places), probes_(probes), checks_(checks) {}
+Result<GrantHere> take(const VerifyPlaces& places, const std::string& socket, const std::string& slot,
+                       const std::string& gpu) {
+  TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
+  GrantHere grant;
+  grant.env = asked.envs;
+  const auto mount = asked.mounts.find(grants::kEndpointInContainer);
+  if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
+  grant.endpoint = mount->second;
+  if (grant.endpoint.starts_with(places.mps_root + "/"))
+    grant.endpoint = places.mps_root_here + grant.endpoint.substr(places.mps_root.size());
+  if (gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = gpu;
+  return grant;
+}
 
-  Status run() {
-    TRY(const auto answer, os::ask(options_.run_dir + "/node.sock", "status", kAgentAnswer));
-    const Json node = json_of(answer);
-    if (!node.is_object())
-      return fail(Kind::kInvalid, "the node agent's status is not a JSON document", options_.run_dir);
-    TRY(const auto held, held_slots(options_));
-    for (const Json& device : list_at(node, "devices")) try_device(node, device, held);
-    if (!map_at(node, "dra").empty())
-      checks_.skip("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
-                   "run `tranche verify --inside` in a pod with a claim");
-    return {};
-  }
-
- private:
-  void try_device(const Json& node, const Json& device, const std::set<std::string>& held) {
-    const std::string gpu = text_at(device, "uuid"), resource = text_at(device, "resource");
-    if (text_at(device, "sharing") != "mps")
-      return checks_.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
-    // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
-    std::vector<std::string> slots;
-    for (const Json& slot : list_at(device, "slots") | std::views::reverse)
-      if (const std::string id = text_at(slot, "id"); text_at(slot, "holder").empty() && !held.contains(id))
-        slots.push_back(id);
-    if (slots.empty()) return skip_without_slot(gpu, checks_);
-    Trial trial{.expected = {gpu, count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")},
-                .observed = text_at(map_at(map_at(node, "guard"), "memory"), resource) == "observe"};
-    for (const Json& row : list_at(node, "inForce"))
-      if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
-        trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
-    std::string socket = options_.plugin_dir + "/";
-    for (const Json& each : list_at(node, "resources"))
-      if (text_at(each, "name") == resource) socket += text_at(each, "endpoint");
-    auto grant = take(socket, slots.front(), gpu);
-    if (!grant)
-      return checks_.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
-    trial.grant = *std::move(grant);
-    if (slots.size() > 1)
-      if (auto other = take(socket, slots[1], gpu)) trial.neighbour = *std::move(other);
-    Findings trials;
-    try_grant(probes_, options_, places_, trial, trials);
-    const auto held_now = held_slots(options_);
-    const bool taken = !held_now || std::ranges::any_of(slots | std::views::take(2),
-                                                        [&](const auto& slot) { return held_now->contains(slot); });
-    for (const auto& check : trials)
-      if (taken && check.verdict == Verdict::kFail)
-        checks_.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
-                     "kubectl cordon the node and try again");
-      else
-        checks_.add(check);
-  }
-
-  Result<GrantHere> take(const std::string& socket, const std::string& slot, const std::string& gpu) {
-    TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
-    GrantHere grant;
-    grant.env = asked.envs;
-    const auto mount = asked.mounts.find(grants::kEndpointInContainer);
-    if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
-    grant.endpoint = mount->second;
-    if (grant.endpoint.starts_with(places_.mps_root + "/"))
-      grant.endpoint = places_.mps_root_here + grant.endpoint.substr(places_.mps_root.size());
-    if (gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = gpu;
-    return grant;
-  }
-
-  const VerifyOptions& options_;
-  const VerifyPlaces& places_;
-  Probes& probes_;
-  Findings& checks_;
-};
+void try_device(Probes& probes, const VerifyOptions& options, const VerifyPlaces& places, const Json& node,
+                const Json& device, const std::set<std::string>& held, Findings& checks) {
+  const std::string gpu = text_at(device, "uuid"), resource = text_at(device, "resource");
+  if (text_at(device, "sharing") != "mps")
+    return checks.skip("deep", gpu, "the GPU is not shared by MPS, so it has no limits to test");
+  // kubelet hands out the first ones first: from the other end a pod that comes meanwhile is less likely met.
+  std::vector<std::string> slots;
+  for (const Json& slot : list_at(device, "slots") | std::views::reverse)
+    if (const std::string id = text_at(slot, "id"); text_at(slot, "holder").empty() && !held.contains(id))
+      slots.push_back(id);
+  if (slots.empty()) return skip_without_slot(gpu, checks);
+  Trial trial{.expected = {gpu, count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")},
+              .observed = text_at(map_at(map_at(node, "guard"), "memory"), resource) == "observe"};
+  for (const Json& row : list_at(node, "inForce"))
+    if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
+      trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
+  std::string socket = options.plugin_dir + "/";
+  for (const Json& each : list_at(node, "resources"))
+    if (text_at(each, "name") == resource) socket += text_at(each, "endpoint");
+  auto grant = take(places, socket, slots.front(), gpu);
+  if (!grant) return checks.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
+  trial.grant = *std::move(grant);
+  if (slots.size() > 1)
+    if (auto other = take(places, socket, slots[1], gpu)) trial.neighbour = *std::move(other);
+  Findings trials;
+  try_grant(probes, options, places, trial, trials);
+  const auto held_now = held_slots(options);
+  const bool taken = !held_now || std::ranges::any_of(slots | std::views::take(2),
+                                                      [&](const auto& slot) { return held_now->contains(slot); });
+  for (const auto& check : trials)
+    if (taken && check.verdict == Verdict::kFail)
+      checks.skip(check.id, check.about, "a pod got the slot in the meantime: " + check.what,
+                  "kubectl cordon the node and try again");
+    else
+      checks.add(check);
+}
 
 }  // namespace
 
@@ -511,7 +487,15 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Find
   // kernel detaches what other mount namespaces, such as those of another run's probes, have mounted at a directory
   // that is removed.
   ::mkdir(probe::kRunDirectory, 0755);
-  return DeepRun(options, places, probes, checks).run();
+  TRY(const auto answer, os::ask(options.run_dir + "/node.sock", "status", kAgentAnswer));
+  const Json node = json_of(answer);
+  if (!node.is_object()) return fail(Kind::kInvalid, "the node agent's status is not a JSON document", options.run_dir);
+  TRY(const auto held, held_slots(options));
+  for (const Json& device : list_at(node, "devices")) try_device(probes, options, places, node, device, held, checks);
+  if (!map_at(node, "dra").empty())
+    checks.skip("deep", "claims", "a probe cannot take a claim: the scheduler grants them",
+                "run `tranche verify --inside` in a pod with a claim");
+  return {};
 }
 
 }  // namespace tranche::doctor
