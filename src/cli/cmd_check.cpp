@@ -61,10 +61,10 @@ void ask_for_claims(doctor::DraLook& look, const std::string& agent_status, cons
     return;
   }
   look.server = access->server.url();
-  const auto ask = [&](const std::string& path) -> doctor::DraLook::Answer {
+  const auto ask = [&](const std::string& path) -> kube::KubeAnswer {
     if (!look.why_no_server.empty()) return {};
     const auto answer = kube::ask_once(*access, &kube::KubeClient::get, path);
-    if (answer) return {static_cast<int>(answer->status), answer->body};
+    if (answer) return *answer;
     look.why_no_server = to_string(answer.error());
     return {};
   };

@@ -14,6 +14,7 @@
 #include "doctor/finding.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
+#include "kube/client/kube_client.h"
 
 namespace tranche::doctor {
 
@@ -22,13 +23,9 @@ struct DraLook {
   config::Dra config;         // which GPUs, by which driver, and whether they are partitioned on demand
   std::string server;         // the API server's address
   std::string why_no_server;  // "" = it was asked
-  struct Answer {
-    int status = 0;
-    std::string body;
-  };
-  Answer group;                          // /apis/resource.k8s.io/v1
-  Answer classes;                        // the list of device classes
-  std::map<std::string, Answer> claims;  // by UID: the ResourceClaim of each prepared claim
+  kube::KubeAnswer group;     // /apis/resource.k8s.io/v1
+  kube::KubeAnswer classes;   // the list of device classes
+  std::map<std::string, kube::KubeAnswer> claims;  // by UID: the ResourceClaim of each prepared claim
 };
 
 struct CheckOptions {

@@ -31,9 +31,9 @@ struct CurlLibrary;
 Result<std::string> bearer_token(const std::string& file, const std::string& fixed);
 
 struct KubeAnswer {
-  int status = 0;    // HTTP; 0: no answer
-  std::string body;  // complete, at most 16 MiB unpacked; a longer body counts as no answer
-  std::string why;   // why there is no complete answer, "" if there is
+  int status = 0;         // HTTP; 0: no answer
+  std::string body = {};  // complete, at most 16 MiB unpacked; a longer body counts as no answer
+  std::string why = {};   // why there is no complete answer, "" if there is
 };
 
 bool succeeded(const KubeAnswer& answer);
