@@ -18,15 +18,6 @@ Result<std::string> text_of(const Spec& spec, const std::string& name) {
   return text;
 }
 
-Result<std::map<std::string, std::string>> rendered(std::span<const Spec> specs) {
-  std::map<std::string, std::string> files;
-  for (const Spec& spec : specs) {
-    const std::string name = file_name(spec.cls);
-    TRY(files[name], text_of(spec, name));
-  }
-  return files;
-}
-
 Result<os::Dir> made(const std::string& directory) {
   auto dir = os::Dir::create(directory, 0755);
   if (!dir) return std::unexpected(within(std::move(dir).error(), "cannot use the directory for CDI specs"));
@@ -55,7 +46,10 @@ Status remove_spec(const std::string& directory, const std::string& name) {
 }
 
 Result<WrittenSpecs> write_specs(const std::string& directory, std::span<const Spec> specs) {
-  TRY(const auto files, rendered(specs));
+  std::map<std::string, std::string> files;  // all of them, before the first is written
+  for (const Spec& spec : specs) {
+    TRY(files[file_name(spec.cls)], text_of(spec, file_name(spec.cls)));
+  }
   WrittenSpecs done;
   auto dir = os::Dir::open(directory);
   if (!dir && files.empty()) return done;  // nothing to write, nothing to remove
