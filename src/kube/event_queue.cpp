@@ -24,10 +24,6 @@ constexpr std::size_t kMostKnown = 1024;                    // events that a rep
 constexpr std::size_t kLongestEventName = 253;
 constexpr std::string_view kComponent = "tranche.io/node";
 
-bool is_taken(int status) {
-  return status >= 200 && status < 300;
-}
-
 // A retry may succeed. A forbidden request is retried only with the next event.
 bool is_retryable(int status) {
   return status == 0 || status == 401 || status == 408 || status == 429 || status >= 500;
@@ -92,7 +88,6 @@ void EventQueue::emit(const ObjectRef& about, const Reason& reason, const std::s
     drop(oldest, "too many wait");
   }
   forget_old(now);
-  report_.waiting = queue_.size();
 }
 
 void EventQueue::drop(const Key& key, const char* why) {
@@ -100,7 +95,6 @@ void EventQueue::drop(const Key& key, const char* why) {
   report_.last_dropped = fmt::format("{} {}: {}", name_of(std::get<0>(key)), std::get<1>(key), why);
   std::erase(queue_, key);
   entries_.erase(key);
-  report_.waiting = queue_.size();
 }
 
 void EventQueue::forget_old(MonoTime now) {
@@ -138,7 +132,6 @@ std::optional<EventCall> EventQueue::take(MonoTime now) {
   entry.waiting = false;  // a repetition that arrives meanwhile waits for its own request
   std::erase(queue_, key);
   under_way_ = UnderWay{call.create, key};
-  report_.waiting = queue_.size();
   return call;
 }
 
@@ -173,7 +166,8 @@ void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
   if (at == entries_.end()) return;
   Entry& entry = at->second;
   // A conflict: the event with this name is from an earlier attempt whose response was lost.
-  if (is_taken(http_status) || (call.create && http_status == http::kConflict)) {
+  const bool taken = http_status >= 200 && http_status < 300;
+  if (taken || (call.create && http_status == http::kConflict)) {
     entry.created = true;
     ++report_.sent;
     report_.problem.clear();
@@ -192,7 +186,6 @@ void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
   }
   if (!entry.waiting) queue_.push_front(call.key);
   entry.waiting = true;
-  report_.waiting = queue_.size();
   wait_until_ = now + backoff_.next();
 }
 

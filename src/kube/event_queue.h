@@ -107,7 +107,11 @@ class EventQueue {
   // When take() may next return a request.
   std::optional<MonoTime> next(MonoTime now) const;
 
-  const EventReport& report() const { return report_; }
+  EventReport report() const {
+    EventReport report = report_;
+    report.waiting = queue_.size();
+    return report;
+  }
 
  private:
   using Key = std::tuple<ObjectRef, std::string, std::string>;  // about, reason, class of message
@@ -142,7 +146,7 @@ class EventQueue {
   std::optional<MonoTime> wait_until_;
   std::optional<UnderWay> under_way_;
   std::uint64_t named_ = 0;  // events, so that no two have the same name
-  EventReport report_;
+  EventReport report_;       // without `waiting`
 };
 
 // The message without its numbers, which vary between repetitions: "pid 71 used 9000 MiB" and "pid 8 used 20 MiB" are
