@@ -48,11 +48,6 @@ bool keep_clients(const std::vector<GpuHolder>& before, std::vector<GpuHolder>& 
   return is_new;
 }
 
-void mark_clients(const ProcessList& clients, std::vector<GpuHolder>& holders) {
-  for (GpuHolder& holder : holders)
-    holder.mps_client = std::ranges::find(clients.entries, holder.pid, &ProcessInfo::pid) != clients.entries.end();
-}
-
 }  // namespace
 
 // For the same GPUs only the pace changes; what is known of them is kept.
@@ -128,7 +123,9 @@ void Sampler::read(const Library& library, Gpu& gpu, GpuSample& sample, MonoTime
   }
   sample.holders = std::move(holders);
   if (sample.holders.empty() || now < gpu.clients_at) return;
-  mark_clients(list_processes(f.mps_processes, gpu.device), sample.holders);
+  const auto clients = list_processes(f.mps_processes, gpu.device).entries;
+  for (GpuHolder& holder : sample.holders)
+    holder.mps_client = std::ranges::find(clients, holder.pid, &ProcessInfo::pid) != clients.end();
   sample.clients_read = now;
   gpu.clients_at = now + gpu.pause;
   gpu.pause = std::min(gpu.pause * 2, kClientsAtLeastEvery);

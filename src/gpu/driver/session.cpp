@@ -342,28 +342,18 @@ void Session::flush_events() {
 }
 
 bool Session::deliver(const EventData& event) {
-  GpuEvent gpu_event;
-  gpu_event.gpu_uuid = uuid_of(event.device);
-  gpu_event.gpu_instance = event.gpu_instance;
-  gpu_event.compute_instance = event.compute_instance;
-  switch (event.event_type) {
-    case kEventDemand:
-      gpu_event.what = GpuEvent::What::kDemand;
-      break;
-    case kEventXid:
-      gpu_event.what = GpuEvent::What::kXid;
-      gpu_event.xid = event.event_data;
-      break;
-    case kEventEccDouble:
-      gpu_event.what = GpuEvent::What::kEccDouble;
-      break;
-    case kEventEccSingle:
-      gpu_event.what = GpuEvent::What::kEccSingle;
-      break;
-    default:
-      return event.event_type == kEventMigChange;
-  }
-  channel_->report(&Callbacks::on_event, std::move(gpu_event));
+  using What = GpuEvent::What;
+  constexpr std::pair<std::uint64_t, What> kKinds[] = {{kEventDemand, What::kDemand},
+                                                       {kEventXid, What::kXid},
+                                                       {kEventEccDouble, What::kEccDouble},
+                                                       {kEventEccSingle, What::kEccSingle}};
+  const auto* kind = std::ranges::find_if(kKinds, [&](const auto& each) { return each.first == event.event_type; });
+  if (kind == std::end(kKinds)) return event.event_type == kEventMigChange;
+  channel_->report(&Callbacks::on_event, {.what = kind->second,
+                                          .gpu_uuid = uuid_of(event.device),
+                                          .xid = kind->second == What::kXid ? event.event_data : 0,
+                                          .gpu_instance = event.gpu_instance,
+                                          .compute_instance = event.compute_instance});
   return false;
 }
 
