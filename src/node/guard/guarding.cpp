@@ -17,7 +17,6 @@ constexpr Duration kWatchEvery = 5s;
 
 constexpr Duration kIdlePace = 1s;
 constexpr Duration kFiguresWithin = 200ms;
-constexpr Duration kFiguresEvery = 1s;  // how old the memory of processes in the report may be
 
 // Processes to name in the report: those that are not MPS clients, and clients without a grant.
 bool is_named(const guard::Process& process) {
@@ -79,11 +78,11 @@ void Guarding::follow_plan(const NodeView& node) {
     for (const auto& device : resource.devices) follow_device(device, resource.name, resource.guard_memory);
   for (const auto& device : plan.for_claims) follow_device(device, config.dra.driver_name, policy_);
   inputs_.foreign_processes = report_.foreign_processes_policy = config.sharing.guard.foreign_processes;
-  report_.interval = config.sharing.guard.interval;
   report_.off = gpus.empty() ? "no GPU is shared by MPS" : "";
-  if (gpus == sampled_gpus_ && interval_ == report_.interval) return;
+  const bool same = gpus == sampled_gpus_ && report_.interval == config.sharing.guard.interval;
+  report_.interval = config.sharing.guard.interval;
+  if (same) return;
   sampled_gpus_ = std::move(gpus);
-  interval_ = report_.interval;
   sample_again();
 }
 
@@ -104,28 +103,29 @@ void Guarding::sample_again() {
 Duration Guarding::wanted_pace() const {
   const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
   const auto has_grant = [](const Holder& holder) { return !holder.grant.empty(); };
-  if (std::ranges::any_of(holders_, has_grant) || std::ranges::any_of(pools_, has_endpoints)) return interval_;
+  if (std::ranges::any_of(holders_, has_grant) || std::ranges::any_of(pools_, has_endpoints)) return report_.interval;
   const auto& all = processes_.all();
   const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
-  return alone ? std::max(interval_, kIdlePace) : interval_;
+  return alone ? std::max(report_.interval, kIdlePace) : report_.interval;
 }
 
 std::vector<gpu::SampleWish> Guarding::wanted_samples() {
   std::vector<gpu::SampleWish> wishes;
-  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = pace_});
+  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = report_.pace});
   MonoTime look_again = MonoTime::max();
   report_.paces.clear();
   for (const guard::Device& device : devices_) {
     const auto wish = std::ranges::find(wishes, device.gpu, &gpu::SampleWish::uuid);
-    if (wish == wishes.end() || pace_ != interval_) continue;
+    if (wish == wishes.end() || report_.pace != report_.interval) continue;
     std::map<std::uint32_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
       for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
-    const guard::Pace pace = guard::pace_of(device, inputs_.limits, clients, pace_memory_, interval_, loop_.now());
+    const guard::Pace pace =
+        guard::pace_of(device, inputs_.limits, clients, pace_memory_, report_.interval, loop_.now());
     wish->every = std::min(wish->every, pace.every);
     if (pace.glance > Duration{}) wish->glance = pace.glance;
     look_again = std::min(look_again, pace.look_again);
-    if (wish->every < pace_) report_.paces[wish->uuid] = wish->every;
+    if (wish->every < report_.pace) report_.paces[wish->uuid] = wish->every;
   }
   for (auto& wish : wishes)
     if (wish.glance >= wish.every) wish.glance = {};
@@ -140,8 +140,8 @@ std::vector<gpu::SampleWish> Guarding::wanted_samples() {
 // If the driver reports nothing, the sampling interval makes no difference.
 void Guarding::keep_pace() {
   if (sampled_gpus_.empty()) return;
-  pace_ = wanted_pace();
-  if (std::exchange(report_.pace, pace_) != pace_) callbacks_.changed();
+  const auto pace = wanted_pace();
+  if (std::exchange(report_.pace, pace) != pace) callbacks_.changed();
   auto wishes = wanted_samples();
   if (wishes == wishes_) return;
   wishes_ = std::move(wishes);
@@ -153,7 +153,7 @@ void Guarding::watch_the_sampling() {
   watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
   MonoTime last{};
   for (const auto& sample : samples_) last = std::max(last, sample.at);
-  const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * pace_);
+  const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * report_.pace);
   if (silent == silent_) return;
   silent_ = silent;
   if (silent) {
@@ -162,7 +162,7 @@ void Guarding::watch_the_sampling() {
     log::info("guard.sees");
   }
   take_figures();
-  say_what_is_not_in_force();
+  report_.not_in_force = not_in_force();
   callbacks_.changed();
 }
 
@@ -330,13 +330,11 @@ void Guarding::judge() {
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
   without_limit_ = std::move(verdict.without_limit);
-  const auto before = report_.not_in_force;
-  const bool others = report_processes();
-  say_what_is_not_in_force();
-  const bool other = others || before != report_.not_in_force;
+  const bool others = name_processes();
+  const auto before = std::exchange(report_.not_in_force, not_in_force());
   arm(verdict.open);
   keep_stopped();
-  if (other) callbacks_.changed();
+  if (others || before != report_.not_in_force) callbacks_.changed();
 }
 
 // Every change is in the figures within kFiguresWithin; immediately while a limit is exceeded.
@@ -361,7 +359,7 @@ void Guarding::arm(bool open) {
   if (!open) {
     timer_.stop();
   } else if (!timer_.running()) {
-    timer_.start(interval_, [this] { judge(); });
+    timer_.start(report_.interval, [this] { judge(); });
   }
 }
 
@@ -382,43 +380,40 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
 }
 
 // Whether the set of named processes has changed. Their memory changes all the time and does not count.
-bool Guarding::report_processes() {
+bool Guarding::name_processes() {
   std::vector<std::pair<std::size_t, guard::ProcessId>> named;
   for (std::size_t i = 0; i < devices_.size(); ++i)
     for (const auto& process : devices_[i].processes)
       if (is_named(process)) named.emplace_back(i, process.id);
-  const bool others = named != named_;
-  if (!others && loop_.now() - named_at_ < kFiguresEvery) return false;
-  named_ = std::move(named);
-  named_at_ = loop_.now();
-  report_.foreign_processes.clear();
-  report_.unattributed.clear();
-  for (const auto& device : devices_)
-    for (const auto& process : device.processes)
-      if (is_named(process)) name(device, process);
-  return others;
+  named.swap(named_);
+  return named != named_;
 }
 
-void Guarding::name(const guard::Device& device, const guard::Process& process) {
-  GuardedProcess shown;
-  shown.device = device.uuid;
-  shown.pid = process.id.pid;
-  shown.memory = process.memory;
-  shown.grant = process.grant;
-  if (const auto* known = processes_.find(process.id.pid)) {
-    shown.name = known->name;
-    if (known->container) {
+GuardReport Guarding::report() const {
+  GuardReport report = report_;
+  for (const auto& [id, each] : memory_.stopped) {
+    const auto& [grant, device] = each.because;
+    report.stopped.push_back({device, grant, holder_of(grant), id.pid, loop_.wall_now() - (loop_.now() - each.since)});
+  }
+  for (const auto& device : devices_)
+    for (const auto& process : device.processes) {
+      if (!is_named(process)) continue;
+      auto& shown = (process.mps_client ? report.unattributed : report.foreign_processes)
+                        .emplace_back(device.uuid, process.id.pid, process.memory);
+      shown.grant = process.grant;
+      const auto* known = processes_.find(process.id.pid);
+      if (known == nullptr) continue;
+      shown.name = known->name;
+      if (!known->container) continue;
       shown.pod_uid = known->container->pod_uid;
       shown.container_id = known->container->id;
     }
-  }
-  (process.mps_client ? report_.unattributed : report_.foreign_processes).push_back(std::move(shown));
+  return report;
 }
 
-void Guarding::say_what_is_not_in_force() {
-  auto& sentences = report_.not_in_force;
-  sentences.clear();
-  if (!report_.off.empty()) return;
+std::vector<std::string> Guarding::not_in_force() const {
+  std::vector<std::string> sentences;
+  if (!report_.off.empty()) return sentences;
   if (silent_)
     sentences.emplace_back(
         "nothing is guarded: the driver does not report who holds memory; see dmesg for Xid or GSP messages");
@@ -437,11 +432,15 @@ void Guarding::say_what_is_not_in_force() {
                     "needs the host's "
                     "process ids (hostPID: true)",
                     unseen));
-  if (!report_.unattributed.empty())
+  std::ptrdiff_t unattributed = 0;
+  for (const auto& device : devices_)
+    unattributed += std::ranges::count_if(device.processes,
+                                          [](const guard::Process& each) { return is_named(each) && each.mps_client; });
+  if (unattributed > 0)
     sentences.push_back(
         fmt::format("no limit is enforced for {} MPS clients of unknown containers: see "
                     "guard.unattributed in the status",
-                    report_.unattributed.size()));
+                    unattributed));
   for (const auto& grant : without_limit_)
     sentences.push_back(fmt::format("grant {} is not held to a limit: its limits are not known", grant));
   for (const auto& [gpu, share] : planned_) {
@@ -459,6 +458,7 @@ void Guarding::say_what_is_not_in_force() {
                       share.uuid, share.pool, state));
     }
   }
+  return sentences;
 }
 
 }  // namespace tranche::node

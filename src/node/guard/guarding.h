@@ -106,7 +106,7 @@ class Guarding {
   void granted(const std::vector<grants::Grant>& grants);
   void on_sample(const std::vector<gpu::GpuSample>& samples);
 
-  const GuardReport& report() const { return report_; }
+  GuardReport report() const;
   // By the endpoints that they came through; behind links, as the guard attributes them.
   std::map<std::uint32_t, std::string> grants_of_processes() const;
   const guard::Tenants& tenants() const { return tenants_; }
@@ -148,13 +148,11 @@ class Guarding {
   GuardAct act_of(const guard::Order& order, const guard::Process* process) const;
   void note(GuardAct act, const std::string& outcome, std::string note);
   void read_stopped();
-  void report_stopped();
   void keep_stopped();
   void ended(const KnownProcess& process);
-  bool report_processes();
+  bool name_processes();
   std::string holder_of(const std::string& grant, const std::string& otherwise = {}) const;
-  void name(const guard::Device& device, const guard::Process& process);
-  void say_what_is_not_in_force();
+  std::vector<std::string> not_in_force() const;
 
   os::Loop& loop_;
   grants::Ledger& ledger_;
@@ -183,8 +181,6 @@ class Guarding {
   std::vector<guard::Device> devices_;
   std::vector<std::string> without_limit_;
   std::set<std::string> sampled_gpus_;
-  Duration interval_{};
-  Duration pace_{};  // minimum sampling rate: the configured interval, or a longer one while no container holds a GPU
   std::vector<gpu::SampleWish> wishes_;  // the last request
   guard::PaceMemory pace_memory_;
   os::Timer pace_timer_{loop_};
@@ -193,11 +189,10 @@ class Guarding {
   os::Timer watch_timer_{loop_};
   os::Timer figures_timer_{loop_};
   MonoTime figures_at_{};
-  std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process
-  MonoTime named_at_{};
+  std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process; of the report
   std::string run_dir_;
   guard::StoppedProcesses written_;  // of memory_.stopped, in the file
-  GuardReport report_;
+  GuardReport report_;               // without the processes, which report() adds
 };
 
 }  // namespace tranche::node

@@ -38,28 +38,14 @@ void Guarding::read_stopped() {
   written_ = guard::parse_stopped(text);
   log_if_partial(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
   for (const auto& [id, because] : written_) memory_.stopped[id] = {because, loop_.now()};
-  report_stopped();
 }
 
-void Guarding::report_stopped() {
-  report_.stopped.clear();
-  for (const auto& [id, each] : memory_.stopped) {
-    GuardStopped& shown = report_.stopped.emplace_back();
-    shown.device = each.because.second;
-    shown.grant = each.because.first;
-    shown.holder = holder_of(shown.grant);
-    shown.pid = id.pid;
-    shown.since = loop_.wall_now() - (loop_.now() - each.since);
-  }
-}
-
-// Updates the report, and the file for the next start: a restart of the agent must not leave a process stopped.
+// In the file for the next start: a restart of the agent must not leave a process stopped.
 void Guarding::keep_stopped() {
   guard::StoppedProcesses stopped;
   for (const auto& [id, each] : memory_.stopped) stopped[id] = each.because;
   if (stopped == written_) return;
   written_ = stopped;
-  report_stopped();
   const auto dir = os::Dir::open(run_dir_);
   const Status written =
       dir ? os::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
