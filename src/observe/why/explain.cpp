@@ -131,7 +131,6 @@ class Status {
   }
 
   std::uint64_t ago(const Json& dated) const {
-    if (const auto ms = number_at(dated, "agoMs")) return static_cast<std::uint64_t>(std::max<std::int64_t>(*ms, 0));
     return static_cast<std::uint64_t>(std::max<std::int64_t>(now_ms_ - number_at(dated, "atMs").value_or(now_ms_), 0));
   }
 
