@@ -127,25 +127,24 @@ Status read_configs(const Json& devices, std::string_view driver, Claim& claim) 
       TRY_STATUS(check_driver(devices, configs[i], field, driver));
       continue;
     }
-    OpaqueConfig config;
-    config.field = field + ".opaque.parameters";
     const auto source = text_at(configs[i], "source");
     if (source != "FromClass" && source != "FromClaim")
       return wrong_field(field + ".source", "is neither FromClass nor FromClaim");
-    config.from_class = source == "FromClass";
+    std::vector<std::string> requests;
     for (const Json& request : list_at(configs[i], "requests")) {
       if (!request.is_string()) return wrong_field(field + ".requests", "has an entry that is not a string");
       const auto name = request.get<std::string>();
-      if (is_allocated(devices, name)) config.requests.push_back(base_request(name));
+      if (is_allocated(devices, name)) requests.push_back(base_request(name));
     }
-    if (config.requests.empty() && !list_at(configs[i], "requests").empty()) continue;
+    if (requests.empty() && !list_at(configs[i], "requests").empty()) continue;
     const Json& parameters = member_at(opaque, "parameters");
-    if (!parameters.is_object()) return wrong_field(field + ".opaque.parameters", "is not an object");
-    config.parameters = json_text(parameters);
-    if (config.parameters.size() > kLargestParameters)
+    if (const auto bytes = json_text(parameters).size(); bytes > kLargestParameters)
       return wrong_field(field + ".opaque.parameters",
-                         fmt::format("has {} bytes, and {} are allowed", config.parameters.size(), kLargestParameters),
+                         fmt::format("has {} bytes, and {} are allowed", bytes, kLargestParameters),
                          "write a shorter configuration");
+    TRY(auto config, read_device_config(parameters, field + ".opaque.parameters"));
+    config.from_class = source == "FromClass";
+    config.requests = std::move(requests);
     claim.configs.push_back(std::move(config));
   }
   return {};

@@ -3,7 +3,11 @@
 // and that it is the claim that kubelet asks for; whether the devices exist and have room is for dra/prepare.h. Strict
 // about everything that is used: a field of a wrong type, a negative amount and a configuration that is too long are
 // errors that name the field and the remedy. Unused fields are accepted, because newer API servers have more.
-// Pure; fuzzed.
+//
+// Opaque configurations of claims and device classes have the kinds of NVIDIA's DRA driver
+// (resource.nvidia.com/v1beta1: GpuConfig, MigDeviceConfig), and are read as strictly as there: an unknown field, a
+// wrong type or a value out of range is an error that names the field and states what to write. What a configuration
+// does to the devices is decided in dra/prepare.cpp. Pure; fuzzed.
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -13,6 +17,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
+#include "dra/dra_devices.h"
 
 namespace tranche::dra {
 
@@ -49,18 +55,26 @@ struct Allocated {
   friend bool operator==(const Allocated&, const Allocated&) = default;
 };
 
-struct OpaqueConfig {
-  bool from_class = false;            // else from the claim, which comes before its class
-  std::vector<std::string> requests;  // without subrequests; empty: all
-  std::string parameters;             // JSON text of an object
-  std::string field = {};             // the path of the parameters, for errors
-  friend bool operator==(const OpaqueConfig&, const OpaqueConfig&) = default;
+struct DeviceConfig {
+  enum class For { kGpu, kMig };
+  enum class Strategy { kNone, kTimeSlicing, kMps };  // kNone: `sharing` is absent
+  bool from_class = false;                            // else from the claim, which comes before its class
+  std::vector<std::string> requests = {};             // without subrequests; empty: all
+  std::string field = {};                             // the path of the parameters, for errors
+  For device = For::kGpu;
+  Strategy strategy = Strategy::kNone;
+  std::string interval = {};  // of kTimeSlicing: "Default", "Short", "Medium", "Long"
+  std::uint32_t threads = 0;  // percent of the SMs that each process gets; 0: not limited
+  Bytes memory = {};          // of each process on each device, whole MiB; 0: not limited
+  // The same on one device, by UUID or by place among the request's devices.
+  std::map<std::string, Bytes> memory_on = {};
+  friend bool operator==(const DeviceConfig&, const DeviceConfig&) = default;
 };
 
 struct Claim {
   ClaimName name;
   std::vector<Allocated> devices;     // of this driver, in the order of the results; never empty
-  std::vector<OpaqueConfig> configs;  // for this driver
+  std::vector<DeviceConfig> configs;  // for this driver, in the claim's order
   std::string pod;                    // for which it was made from a template; "": any pod may use it
   std::string pod_uid = {};           // its UID
   friend bool operator==(const Claim&, const Claim&) = default;
@@ -69,5 +83,16 @@ struct Claim {
 // Errors: kInvalid (not a ResourceClaim, a field that cannot be used, no device of this driver), kConflict (another
 // claim has this name now), kUnavailable (not allocated).
 Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::string_view driver);
+
+// `field`: where the parameters are, for errors (kInvalid). Of no requests yet.
+Result<DeviceConfig> read_device_config(const nlohmann::json& parameters, const std::string& field);
+
+// Which of them applies to a request whose device is of this kind: of those that name the request or no request the
+// last one, the claim's before its class's, as with NVIDIA's driver. One that names the request must be for its kind of
+// device. nullptr: none.
+Result<const DeviceConfig*> config_of(const std::vector<DeviceConfig>& configs, const std::string& request, Kind kind);
+
+// What of the configurations does nothing here, one sentence each.
+std::vector<std::string> without_effect(const std::vector<DeviceConfig>& configs);
 
 }  // namespace tranche::dra

@@ -17,13 +17,6 @@ using Json = nlohmann::json;
 
 constexpr const char* kTime = "lastTransitionTime";
 
-Json condition_json(const char* type, const DeviceCondition& condition) {
-  return {{"type", type},
-          {"status", condition.holds ? "True" : "False"},
-          {"reason", condition.reason},
-          {"message", cut_text(condition.message, kube::kLongestMessage)}};
-}
-
 Json data_of(const Part& part) {
   Json data{{"gpu", part.gpu_uuid}, {"kind", to_string(part.kind)}};
   if (part.limits.memory.value > 0) data["memoryBytes"] = part.limits.memory.value;
@@ -32,26 +25,15 @@ Json data_of(const Part& part) {
   return data;
 }
 
-// Without the times of the conditions.
-Json entries_of(const ClaimStatus& status) {
-  Json entries = Json::array();
-  for (std::size_t i = 0; i < status.parts.size() && i < status.statuses.size(); ++i) {
-    const auto& [ready, limits] = status.statuses[i];
-    for (const auto& device : status.parts[i].devices) {
-      Json entry{{"driver", status.driver}, {"pool", device.pool}, {"device", device.device}};
-      if (!device.share_id.empty()) entry["shareID"] = device.share_id;
-      entry["conditions"] = Json::array({condition_json(kReady, ready)});
-      if (limits) entry["conditions"].push_back(condition_json(kLimitsEnforced, *limits));
-      entry["data"] = data_of(status.parts[i]);
-      entries.push_back(std::move(entry));
-    }
-  }
-  return entries;
-}
-
 bool is_same_device(const Json& a, const Json& b) {
   return std::ranges::all_of(std::to_array<const char*>({"driver", "pool", "device", "shareID"}),
                              [&](const char* key) { return text_at(a, key) == text_at(b, key); });
+}
+
+Json entries_of(const ClaimStatus& status) {
+  Json entries = Json::array();
+  for (const auto& entry : status.entries) entries.push_back(json_of(entry));
+  return entries;
 }
 
 const Json& stored_devices(const Json& stored) {
@@ -71,6 +53,23 @@ std::string time_of(const Json& stored, const Json& entry, const Json& condition
 }
 
 }  // namespace
+
+Json condition(const char* type, bool holds, const char* reason, std::string_view message) {
+  return {{"type", type},
+          {"status", holds ? "True" : "False"},
+          {"reason", reason},
+          {"message", cut_text(message, kube::kLongestMessage)}};
+}
+
+void add_part(ClaimStatus& status, const Part& part, const Json& conditions) {
+  for (const auto& device : part.devices) {
+    Json entry{{"driver", status.driver}, {"pool", device.pool}, {"device", device.device}};
+    if (!device.share_id.empty()) entry["shareID"] = device.share_id;
+    entry["conditions"] = conditions;
+    entry["data"] = data_of(part);
+    status.entries.push_back(json_text(entry));
+  }
+}
 
 std::string claim_path(const ClaimName& claim) {
   return fmt::format("/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}", claim.claim_namespace, claim.name);
@@ -110,8 +109,7 @@ bool has_status(const Json& stored, const ClaimStatus& status) {
         if (condition.is_object()) condition.erase(kTime);
     ours.push_back(std::move(entry));
   }
-  const Json wanted = entries_of(status);
-  return std::ranges::is_permutation(ours, wanted);
+  return std::ranges::is_permutation(ours, entries_of(status));
 }
 
 }  // namespace tranche::dra

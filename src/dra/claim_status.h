@@ -6,8 +6,8 @@
 //
 // Source: staging/src/k8s.io/api/resource/v1/types.go; pkg/registry/resource/resourceclaim (what is refused).
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/time.h"
@@ -15,30 +15,20 @@
 
 namespace tranche::dra {
 
-struct DeviceCondition {
-  bool holds = false;
-  std::string reason;   // one word: "Prepared"
-  std::string message;  // a sentence
-  friend bool operator==(const DeviceCondition&, const DeviceCondition&) = default;
-};
-
-// Of one part of a claim; each of its devices reports it.
-struct PartStatus {
-  DeviceCondition ready;
-  std::optional<DeviceCondition> limits_enforced;  // absent: it has no limits
-  friend bool operator==(const PartStatus&, const PartStatus&) = default;
-};
-
 struct ClaimStatus {
   ClaimName name;
   std::string driver;
-  std::vector<Part> parts;           // none: entries of an earlier time are withdrawn
-  std::vector<PartStatus> statuses;  // one for each part
+  // JSON, one for each device, without the times of its conditions; none: entries of an earlier time are withdrawn.
+  std::vector<std::string> entries = {};
   friend bool operator==(const ClaimStatus&, const ClaimStatus&) = default;
 };
 
 inline constexpr const char* kReady = "Ready";
 inline constexpr const char* kLimitsEnforced = "LimitsEnforced";
+// `reason` is one word: "Prepared".
+nlohmann::json condition(const char* type, bool holds, const char* reason, std::string_view message);
+// Each device of the part reports its conditions.
+void add_part(ClaimStatus& status, const Part& part, const nlohmann::json& conditions);
 
 std::string claim_path(const ClaimName& claim);         // of the object
 std::string claim_status_path(const ClaimName& claim);  // with the query of a server-side apply

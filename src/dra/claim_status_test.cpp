@@ -15,7 +15,7 @@ constexpr const char* kGpu = "GPU-0";
 const WallTime kThen = WallTime{} + std::chrono::hours(24 * 365 * 30);
 const WallTime kLater = kThen + std::chrono::hours(1);
 
-ClaimStatus six_gib() {
+Part part_of_six_gib() {
   Part part;
   part.request = "gpu";
   part.gpu_uuid = kGpu;
@@ -23,10 +23,15 @@ ClaimStatus six_gib() {
   part.cores = 20;
   part.limits = {gib(6), Percent::whole(23), 30};
   part.devices = {{"n1", "gpu-0-shared", "s-1"}};
-  return {{"team", "six", "uid-six"},
-          "gpu.tranche.io",
-          {part},
-          {{{true, "Prepared", part_text(part)}, DeviceCondition{true, "Mps", "by MPS"}}}};
+  return part;
+}
+
+ClaimStatus six_gib() {
+  ClaimStatus status{{"team", "six", "uid-six"}, "gpu.tranche.io"};
+  const Part part = part_of_six_gib();
+  add_part(status, part,
+           {condition(kReady, true, "Prepared", part_text(part)), condition(kLimitsEnforced, true, "Mps", "by MPS")});
+  return status;
 }
 
 Json object_of(const ClaimStatus& status, WallTime now, const Json& stored = {}) {
@@ -54,13 +59,14 @@ TEST(ClaimStatus, NamesEachDeviceWithItsLimits) {
 }
 
 TEST(ClaimStatus, AWholeGpuHasNeitherLimitsNorAShareId) {
-  auto status = six_gib();
-  status.parts[0].kind = Kind::kWhole;
-  status.parts[0].limits = {};
-  status.parts[0].cores = 0;
-  status.parts[0].devices[0].share_id.clear();
-  status.statuses[0].limits_enforced.reset();
-  EXPECT_EQ(part_text(status.parts[0]), "all of GPU-0");
+  auto part = part_of_six_gib();
+  part.kind = Kind::kWhole;
+  part.limits = {};
+  part.cores = 0;
+  part.devices[0].share_id.clear();
+  EXPECT_EQ(part_text(part), "all of GPU-0");
+  ClaimStatus status{{"team", "six", "uid-six"}, "gpu.tranche.io"};
+  add_part(status, part, Json::array({condition(kReady, true, "Prepared", part_text(part))}));
   const Json object = object_of(status, kThen);
   const Json& device = object["status"]["devices"][0];
   EXPECT_FALSE(device.contains("shareID")) << "the API refuses an empty one";
@@ -72,7 +78,10 @@ TEST(ClaimStatus, AConditionKeepsItsTimeWhileItsStatusStays) {
   auto status = six_gib();
   const Json stored = object_of(status, kThen);
   EXPECT_TRUE(has_status(stored, status));
-  status.statuses[0].ready = {false, "Unhealthy", "the GPU is lost"};
+  status.entries.clear();
+  add_part(
+      status, part_of_six_gib(),
+      {condition(kReady, false, "Unhealthy", "the GPU is lost"), condition(kLimitsEnforced, true, "Mps", "by MPS")});
   EXPECT_FALSE(has_status(stored, status));
   const Json object = object_of(status, kLater, stored);
   const Json& conditions = object["status"]["devices"][0]["conditions"];
@@ -86,8 +95,7 @@ TEST(ClaimStatus, EntriesOfOtherDriversAreNotCompared) {
   stored["status"]["devices"].push_back({{"driver", "net.example.com"}, {"pool", "n1"}, {"device", "nic-0"}});
   EXPECT_TRUE(has_status(stored, status));
   auto none = status;
-  none.parts.clear();
-  none.statuses.clear();
+  none.entries.clear();
   EXPECT_FALSE(has_status(stored, none)) << "ours are still there";
   EXPECT_EQ(object_of(none, kThen)["status"]["devices"], Json::array());
   stored["status"]["devices"].erase(0);

@@ -145,22 +145,26 @@ TEST(DraClaim, ThatIsNotAllocatedIsNotThereYet) {
   EXPECT_THAT(refused("no object"), HasSubstr("not a ResourceClaim"));
 }
 
+Json parameters(const char* kind = "GpuConfig") {
+  return {{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", kind}};
+}
+
 TEST(DraClaim, ConfigurationsOfTheDriverAreKeptAndBounded) {
   auto claim = claim_of({result()});
   const Json mine{{"source", "FromClaim"},
                   {"requests", {"gpu/sub", "gpu"}},
-                  {"opaque", {{"driver", kDriver}, {"parameters", {{"kind", "X"}}}}}};
+                  {"opaque", {{"driver", kDriver}, {"parameters", parameters("MigDeviceConfig")}}}};
   Json theirs = mine;
-  theirs["opaque"]["driver"] = "nic.example.com";
+  theirs["opaque"] = {{"driver", "nic.example.com"}, {"parameters", {{"kind", "X"}}}};
   auto& configs = claim["status"]["allocation"]["devices"]["config"];
   configs = {theirs, mine};
   const auto read = read_claim(claim.dump(), kAsked, kDriver);
   ASSERT_TRUE(read) << to_string(read.error());
-  EXPECT_THAT(read->configs,
-              ElementsAre(OpaqueConfig{
-                  false, {"gpu"}, R"({"kind":"X"})", "status.allocation.devices.config[1].opaque.parameters"}));
+  EXPECT_THAT(read->configs, ElementsAre(DeviceConfig{.requests = {"gpu"},
+                                                      .field = "status.allocation.devices.config[1].opaque.parameters",
+                                                      .device = DeviceConfig::For::kMig}));
   configs[1]["opaque"]["parameters"]["kind"] = std::string(11 << 10, 'x');
-  EXPECT_THAT(refused(claim), HasSubstr("config[1].opaque.parameters has 11275 bytes, and 10240 are allowed"));
+  EXPECT_THAT(refused(claim), HasSubstr("config[1].opaque.parameters has 11318 bytes, and 10240 are allowed"));
   configs[1]["opaque"]["parameters"] = "text";
   EXPECT_THAT(refused(claim), HasSubstr("opaque.parameters is not an object"));
 }
@@ -170,7 +174,7 @@ TEST(DraClaim, AConfigurationOfAnAlternativeThatWasNotTakenIsLeftOut) {
   const auto config = [](const Json& requests) {
     return Json{{"source", "FromClaim"},
                 {"requests", requests},
-                {"opaque", {{"driver", kDriver}, {"parameters", {{"kind", "X"}}}}}};
+                {"opaque", {{"driver", kDriver}, {"parameters", parameters()}}}};
   };
   claim["status"]["allocation"]["devices"]["config"] = {config({"gpu/first"}), config({"gpu/second"}), config({"gpu"}),
                                                         config(Json::array())};
@@ -185,8 +189,7 @@ TEST(DraClaim, AConfigurationOfAnAlternativeThatWasNotTakenIsLeftOut) {
 TEST(DraClaim, AConfigurationForADriverThatTheClaimHasNoDeviceOfIsRefused) {
   auto claim = claim_of({result()});
   auto& configs = claim["status"]["allocation"]["devices"]["config"];
-  const Json parameters{{"apiVersion", "resource.nvidia.com/v1beta1"}, {"kind", "GpuConfig"}};
-  configs = {{{"source", "FromClaim"}, {"opaque", {{"driver", "gpu.nvidia.com"}, {"parameters", parameters}}}}};
+  configs = {{{"source", "FromClaim"}, {"opaque", {{"driver", "gpu.nvidia.com"}, {"parameters", parameters()}}}}};
   EXPECT_THAT(refused(claim), HasSubstr("config[0].opaque.driver is \"gpu.nvidia.com\", and the claim has no device of "
                                         "that driver; write driver: gpu.tranche.io"));
   configs[0]["source"] = "FromClass";

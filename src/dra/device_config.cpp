@@ -1,4 +1,4 @@
-#include "dra/device_config.h"
+#include "dra/claim.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "plan/shares.h"
 
@@ -15,6 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kNvidiaConfigVersion = "resource.nvidia.com/v1beta1";
 constexpr std::uint32_t kMostPercent = 100;
 constexpr const char* kTimeSlicing = "TimeSlicing";
 constexpr const char* kMps = "MPS";
@@ -121,12 +121,11 @@ bool is_for(const DeviceConfig& config, Kind kind) {
 
 }  // namespace
 
-Result<DeviceConfig> read_device_config(std::string_view parameters, const std::string& field) {
-  const Json document = json_of(parameters);
-  const Fields fields(document, field);
-  if (!document.is_object()) return wrong_field(field, "is not an object", "write apiVersion, kind and sharing");
+Result<DeviceConfig> read_device_config(const Json& parameters, const std::string& field) {
+  const Fields fields(parameters, field);
+  if (!parameters.is_object()) return wrong_field(field, "is not an object", "write apiVersion, kind and sharing");
   const std::string remedy = fmt::format("write apiVersion: {} and kind: GpuConfig", kNvidiaConfigVersion);
-  DeviceConfig config;
+  DeviceConfig config{.field = field};
   TRY(const auto version, fields.word("apiVersion", {kNvidiaConfigVersion}));
   if (version.empty()) return wrong_field(fields.path("apiVersion"), "is absent", remedy);
   if (const Json* kind = fields.find("kind"); kind != nullptr && *kind == kVfioConfig)
@@ -142,47 +141,35 @@ Result<DeviceConfig> read_device_config(std::string_view parameters, const std::
   return config;
 }
 
-Result<std::vector<DeviceConfig>> read_device_configs(const Claim& claim) {
-  std::vector<DeviceConfig> configs;
-  for (const auto& opaque : claim.configs) {
-    TRY(auto config, read_device_config(opaque.parameters, opaque.field));
-    configs.push_back(std::move(config));
-  }
-  return configs;
-}
-
-Result<std::optional<std::size_t>> config_of(const Claim& claim, const std::vector<DeviceConfig>& configs,
-                                             const std::string& request, Kind kind) {
-  std::optional<std::size_t> found;
-  for (std::size_t i = 0; i < claim.configs.size() && kind != Kind::kMonitor; ++i) {
-    const auto& opaque = claim.configs[i];
-    const bool named = std::ranges::find(opaque.requests, request) != opaque.requests.end();
-    const bool of_its_kind = is_for(configs[i], kind);
-    if (!opaque.requests.empty() && !named) continue;
+Result<const DeviceConfig*> config_of(const std::vector<DeviceConfig>& configs, const std::string& request, Kind kind) {
+  const DeviceConfig* found = nullptr;
+  if (kind == Kind::kMonitor) return found;
+  for (const auto& config : configs) {
+    const bool named = std::ranges::find(config.requests, request) != config.requests.end();
+    const bool of_its_kind = is_for(config, kind);
+    if (!config.requests.empty() && !named) continue;
     if (named && !of_its_kind)
       return wrong_field(
-          opaque.field + ".kind",
+          config.field + ".kind",
           kind == Kind::kMig
               ? fmt::format("is for GPUs, and request {} has a MIG device", in_quotes(request))
               : fmt::format("is for MIG devices, and request {} has a GPU without MIG", in_quotes(request)),
           fmt::format("write {}, or remove the request from the configuration's requests",
                       kind == Kind::kMig ? kMigConfig : kGpuConfig));
-    const bool hidden = found && opaque.from_class && !claim.configs[*found].from_class;
-    if (of_its_kind && !hidden) found = i;
+    const bool hidden = found != nullptr && config.from_class && !found->from_class;
+    if (of_its_kind && !hidden) found = &config;
   }
   return found;
 }
 
-std::vector<std::string> without_effect(const Claim& claim) {
+std::vector<std::string> without_effect(const std::vector<DeviceConfig>& configs) {
   std::vector<std::string> all;
-  for (const auto& opaque : claim.configs) {
-    const auto config = read_device_config(opaque.parameters, opaque.field);
-    if (config && !config->interval.empty() && config->interval != "Default")
+  for (const auto& config : configs)
+    if (!config.interval.empty() && config.interval != "Default")
       all.push_back(
           fmt::format("{}.sharing.timeSlicingConfig.interval is {}: the processes of the claim use the GPU at "
                       "the same time, by MPS, and not in turns",
-                      opaque.field, config->interval));
-  }
+                      config.field, config.interval));
   return all;
 }
 

@@ -1,6 +1,10 @@
-#include "dra/device_config.h"
+#include "dra/claim.h"
 
 #include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
 
 namespace tranche::dra {
 namespace device_config_test {
@@ -19,28 +23,28 @@ std::string mps(const std::string& config) {
   return gpu(R"("sharing":{"strategy":"MPS","mpsConfig":{)" + config + "}}");
 }
 std::string refused(const std::string& parameters) {
-  const auto read = read_device_config(parameters, "config[1].opaque.parameters");
+  const auto read = read_device_config(json_of(parameters), "config[1].opaque.parameters");
   return read ? "read" : to_string(read.error());
 }
 
 TEST(DeviceConfig, OfEveryStrategyIsRead) {
-  EXPECT_EQ(*read_device_config(gpu(), "f"), DeviceConfig{});
-  EXPECT_EQ(read_device_config(gpu("", "MigDeviceConfig"), "f")->device, DeviceConfig::For::kMig);
-  const auto slicing =
-      read_device_config(gpu(R"("sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}})"), "f");
+  EXPECT_EQ(*read_device_config(json_of(gpu()), "f"), DeviceConfig{.field = "f"});
+  EXPECT_EQ(read_device_config(json_of(gpu("", "MigDeviceConfig")), "f")->device, DeviceConfig::For::kMig);
+  const auto slicing = read_device_config(
+      json_of(gpu(R"("sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}})")), "f");
   ASSERT_TRUE(slicing) << to_string(slicing.error());
   EXPECT_EQ(slicing->strategy, DeviceConfig::Strategy::kTimeSlicing);
   EXPECT_EQ(slicing->interval, "Long");
   const auto limits = read_device_config(
-      mps(R"("defaultActiveThreadPercentage":50,"defaultPinnedDeviceMemoryLimit":"10Gi","multiUser":true,)"
-          R"("defaultPerDevicePinnedMemoryLimit":{"0":"10000000000","GPU-1":"5Gi"})"),
+      json_of(mps(R"("defaultActiveThreadPercentage":50,"defaultPinnedDeviceMemoryLimit":"10Gi","multiUser":true,)"
+                  R"("defaultPerDevicePinnedMemoryLimit":{"0":"10000000000","GPU-1":"5Gi"})")),
       "f");
   ASSERT_TRUE(limits) << to_string(limits.error());
   EXPECT_EQ(limits->strategy, DeviceConfig::Strategy::kMps);
   EXPECT_EQ(limits->threads, 50u);
   EXPECT_EQ(limits->memory, gib(10));
   EXPECT_THAT(limits->memory_on, ElementsAre(Pair("0", mib(9536)), Pair("GPU-1", gib(5))));
-  EXPECT_TRUE(read_device_config(gpu(R"("sharing":null)"), "f")) << "null is absent";
+  EXPECT_TRUE(read_device_config(json_of(gpu(R"("sharing":null)")), "f")) << "null is absent";
 }
 
 // Promise: dra/prepare: An opaque configuration is read strictly: a refusal names the field and what to write.
@@ -82,47 +86,41 @@ TEST(DeviceConfig, RefusalsNameTheFieldAndSayWhatToWrite) {
 }
 
 TEST(DeviceConfig, TheLastOneAppliesAndTheClaimsBeforeItsClasss) {
-  Claim claim;
-  const auto applies = [&claim](Kind kind = Kind::kWhole) {
-    const auto configs = read_device_configs(claim);
-    EXPECT_TRUE(configs);
-    const auto found = config_of(claim, *configs, "gpu", kind);
+  constexpr auto kMig = DeviceConfig::For::kMig;
+  std::vector<DeviceConfig> configs;
+  const auto applies = [&configs](Kind kind = Kind::kWhole) {
+    const auto found = config_of(configs, "gpu", kind);
     EXPECT_TRUE(found) << to_string(found.error());
-    return found ? *found : std::nullopt;
+    return found && *found != nullptr ? (*found)->field : "";
   };
-  EXPECT_EQ(applies(), std::nullopt);
-  claim.configs = {{true, {}, gpu(), "c0"}, {true, {"gpu"}, gpu(), "c1"}};
-  EXPECT_EQ(applies(), 1u);
-  claim.configs.push_back({false, {}, gpu(), "c2"});
-  claim.configs.push_back({false, {"other"}, gpu(), "c3"});
-  EXPECT_EQ(applies(), 2u);
-  EXPECT_EQ(applies(Kind::kMonitor), std::nullopt);
-  std::swap(claim.configs[0], claim.configs[2]);
-  EXPECT_EQ(applies(), 0u) << "whatever their order";
-  claim.configs.push_back({false, {}, gpu("", "MigDeviceConfig"), "c4"});
-  EXPECT_EQ(applies(), 0u) << "one without requests applies to devices of its kind";
-  claim.configs.push_back({false, {"gpu"}, gpu("", "MigDeviceConfig"), "c5"});
-  const auto wrong_kind = config_of(claim, *read_device_configs(claim), "gpu", Kind::kWhole);
+  EXPECT_EQ(applies(), "");
+  configs = {{true, {}, "c0"}, {true, {"gpu"}, "c1"}};
+  EXPECT_EQ(applies(), "c1");
+  configs.push_back({false, {}, "c2"});
+  configs.push_back({false, {"other"}, "c3"});
+  EXPECT_EQ(applies(), "c2");
+  EXPECT_EQ(applies(Kind::kMonitor), "");
+  std::swap(configs[0], configs[2]);
+  EXPECT_EQ(applies(), "c2") << "whatever their order";
+  configs.push_back({false, {}, "c4", kMig});
+  EXPECT_EQ(applies(), "c2") << "one without requests applies to devices of its kind";
+  configs.push_back({false, {"gpu"}, "c5", kMig});
+  const auto wrong_kind = config_of(configs, "gpu", Kind::kWhole);
   ASSERT_FALSE(wrong_kind);
   EXPECT_THAT(wrong_kind.error().what, HasSubstr("c5.kind is for MIG devices, and request \"gpu\" has a GPU without"));
-  claim.configs = {{false, {}, gpu(), "c6"}, {false, {"gpu"}, gpu("", "MigDeviceConfig"), "c7"}};
-  EXPECT_EQ(applies(Kind::kMig), 1u);
-  claim.configs.push_back({false, {"gpu"}, gpu(), "c8"});
-  const auto for_gpus = config_of(claim, *read_device_configs(claim), "gpu", Kind::kMig);
+  configs = {{false, {}, "c6"}, {false, {"gpu"}, "c7", kMig}};
+  EXPECT_EQ(applies(Kind::kMig), "c7");
+  configs.push_back({false, {"gpu"}, "c8"});
+  const auto for_gpus = config_of(configs, "gpu", Kind::kMig);
   ASSERT_FALSE(for_gpus);
   EXPECT_THAT(for_gpus.error().what, HasSubstr("c8.kind is for GPUs, and request \"gpu\" has a MIG device; write Mig"));
-  claim.configs.push_back({false, {"other"}, "{}", "c9"});
-  const auto unread = read_device_configs(claim);
-  ASSERT_FALSE(unread) << "one that applies to nothing must be right too";
-  EXPECT_THAT(unread.error().what, HasSubstr("c9.apiVersion"));
 }
 
 TEST(DeviceConfig, WhatHasNoEffectIsNamed) {
-  Claim claim;
-  claim.configs = {
-      {false, {}, gpu(R"("sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Default"}})"), "c0"},
-      {false, {}, gpu(R"("sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Short"}})"), "c1"}};
-  EXPECT_THAT(without_effect(claim), ElementsAre(HasSubstr("c1.sharing.timeSlicingConfig.interval is Short")));
+  constexpr auto kTimeSlicing = DeviceConfig::Strategy::kTimeSlicing;
+  const std::vector<DeviceConfig> configs{{.field = "c0", .strategy = kTimeSlicing, .interval = "Default"},
+                                          {.field = "c1", .strategy = kTimeSlicing, .interval = "Short"}};
+  EXPECT_THAT(without_effect(configs), ElementsAre(HasSubstr("c1.sharing.timeSlicingConfig.interval is Short")));
 }
 
 }  // namespace device_config_test

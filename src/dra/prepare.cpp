@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "dra/device_config.h"
 #include "plan/shares.h"
 
 namespace tranche::dra {
@@ -203,8 +202,7 @@ void join_threads(PreparedClaim& claim, const Offered& offered) {
 }
 
 // Limits by UUID, or by place among the request's GPUs.
-Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const DeviceConfig& config,
-                             const std::string& field) {
+Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const DeviceConfig& config) {
   std::vector<std::string> gpus;
   for (const auto& each : claim.parts)
     if (each.request == part.request && each.kind != Kind::kMonitor) gpus.push_back(each.gpu_uuid);
@@ -213,10 +211,11 @@ Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const
     const auto place = parse_unsigned(key);
     const std::string gpu = place && *place < gpus.size() ? gpus[*place] : key;
     if (std::ranges::find(gpus, gpu) == gpus.end())
-      return fail(tranche::Kind::kInvalid,
-                  fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is not a GPU of request {}; "
-                              "write a UUID of {}, or its number from 0 to {}",
-                              field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
+      return fail(
+          tranche::Kind::kInvalid,
+          fmt::format("{}.sharing.mpsConfig.defaultPerDevicePinnedMemoryLimit[{}] is not a GPU of request {}; "
+                      "write a UUID of {}, or its number from 0 to {}",
+                      config.field, in_quotes(key), in_quotes(part.request), join(gpus, ", "), gpus.size() - 1));
     if (gpu == part.gpu_uuid) memory = limit;
   }
   return memory;
@@ -225,24 +224,21 @@ Result<Bytes> process_memory(const PreparedClaim& claim, const Part& part, const
 // What a configuration of NVIDIA's kinds does here. A GPU that is claimed as a whole is shared by the claim's processes
 // through MPS in any case: time-slicing needs no more, and has no interval.
 Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made) {
-  if (claim.configs.empty()) return {};
-  TRY(const auto configs, read_device_configs(claim));
   for (auto& part : made.parts) {
-    TRY(const auto applied, config_of(claim, configs, part.request, part.kind));
-    if (!applied) continue;
-    const auto& config = configs[*applied];
-    const auto& field = claim.configs[*applied].field;
+    TRY(const auto* applied, config_of(claim.configs, part.request, part.kind));
+    if (applied == nullptr) continue;
+    const auto& config = *applied;
     if (config.strategy == DeviceConfig::Strategy::kTimeSlicing && part.kind == Kind::kShared)
       return fail(tranche::Kind::kInvalid,
                   fmt::format("{}.sharing.strategy is TimeSlicing, and request {} has a share of a GPU, whose limits "
                               "need MPS; write MPS, or ask for a whole GPU",
-                              field, in_quotes(part.request)));
+                              config.field, in_quotes(part.request)));
     if (config.strategy == DeviceConfig::Strategy::kMps && part.kind == Kind::kMig)
       return fail(tranche::Kind::kInvalid,
                   fmt::format("{}.sharing.strategy is MPS, and request {} has a MIG device, which claims get without "
                               "MPS; write TimeSlicing, or leave sharing out",
-                              field, in_quotes(part.request)));
-    TRY(auto memory, process_memory(made, part, config, field));
+                              config.field, in_quotes(part.request)));
+    TRY(auto memory, process_memory(made, part, config));
     if (part.limits.memory.value > 0 && memory.value > 0) memory = std::min(memory, part.limits.memory);
     part.process.memory = memory;
     if (config.threads == 0) continue;

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
 #include "base/text.h"
 #include "cdi/spec.h"
 #include "cdi_grammar.h"
@@ -176,10 +179,10 @@ TEST_F(DraPrepare, AMigDeviceIsOfOneClaimWithoutAnEndpoint) {
   EXPECT_TRUE(put("two", {whole(mig.name), whole(second.name)})) << "each process uses one of them";
   prepared_.clear();
   auto configured = claim("c", {whole(mig.name)});
-  const std::string config = R"({"apiVersion":"resource.nvidia.com/v1beta1","kind":"MigDeviceConfig")";
-  configured.configs = {{false, {}, config + R"(,"sharing":{"strategy":"TimeSlicing"}})", "config[0]"}};
+  configured.configs = {{.field = "config[0]", .device = DeviceConfig::For::kMig}};
+  configured.configs[0].strategy = DeviceConfig::Strategy::kTimeSlicing;
   EXPECT_TRUE(prepare(configured, offered_, prepared_)) << "as the driver does by itself";
-  configured.configs[0].parameters = config + R"(,"sharing":{"strategy":"MPS"}})";
+  configured.configs[0].strategy = DeviceConfig::Strategy::kMps;
   const auto with_mps = prepare(configured, offered_, prepared_);
   ASSERT_FALSE(with_mps);
   EXPECT_THAT(with_mps.error().what, HasSubstr("config[0].sharing.strategy is MPS, and request \"gpu\" has a MIG"));
@@ -228,12 +231,12 @@ TEST_F(DraPrepare, RefusesWhatCannotBe) {
 
 // Promise: dra/prepare: NVIDIA's configurations limit each process within what the claim has, and nothing beyond it.
 TEST_F(DraPrepare, AConfigurationLimitsEachProcess) {
-  const auto with = [this](std::vector<Allocated> devices, const std::string& sharing) {
+  const auto with = [this](std::vector<Allocated> devices, const std::string& sharing) -> Result<PreparedClaim> {
     auto asked = claim("x", std::move(devices));
-    asked.configs = {{false,
-                      {},
-                      R"({"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig","sharing":)" + sharing + "}",
-                      "config[0]"}};
+    TRY(asked.configs.emplace_back(),
+        read_device_config(
+            json_of(R"({"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig","sharing":)" + sharing + "}"),
+            "config[0]"));
     return prepare(asked, offered_, prepared_);
   };
   const auto limits = [](const std::string& more) {

@@ -26,7 +26,6 @@ namespace {
 
 namespace dra_api = k8s::io::kubelet::pkg::apis::dra;
 
-constexpr Duration kRetryAfter = std::chrono::seconds(5);  // a directory that is not there yet
 // kubelet takes the first of each kind that it knows.
 constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
                                      "v1alpha1.DRAResourceHealth"};
@@ -40,49 +39,41 @@ class DraCalls {
  public:
   DraAnswers* answers = nullptr;  // loop thread only; null once the server is gone
 
-  // 0: closed, and the call is finished.
-  std::uint64_t enter(grpc::ServerUnaryReactor* reactor) {
+  // False: closed, and the call is finished.
+  bool enter(grpc::ServerUnaryReactor* call) {
     {
       const std::lock_guard lock(mutex_);
-      if (!closed_) {
-        calls_[++last_] = reactor;
-        return last_;
-      }
+      if (!closed_) return calls_.insert(call).second;
     }
-    reactor->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
-    return 0;
+    call->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
+    return false;
   }
 
   // `write` fills the response, which exists until the call is finished; not called for one that is finished.
-  void finish(std::uint64_t call, const std::function<void()>& write) {
-    grpc::ServerUnaryReactor* reactor = nullptr;
+  void finish(grpc::ServerUnaryReactor* call, const std::function<void()>& write) {
     {
       const std::lock_guard lock(mutex_);
-      const auto found = calls_.find(call);
-      if (found == calls_.end()) return;
-      reactor = found->second;
-      calls_.erase(found);
+      if (calls_.erase(call) == 0) return;
     }
     write();
-    reactor->Finish(grpc::Status::OK);
+    call->Finish(grpc::Status::OK);
   }
 
   void close() {
-    std::map<std::uint64_t, grpc::ServerUnaryReactor*> left;
+    std::set<grpc::ServerUnaryReactor*> left;
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
       left.swap(calls_);
     }
-    for (const auto& [call, reactor] : left) reactor->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
+    for (auto* call : left) call->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
   }
 
  private:
   static constexpr const char* kStopping = "the node agent is stopping; ask again";
 
   std::mutex mutex_;
-  std::map<std::uint64_t, grpc::ServerUnaryReactor*> calls_;
-  std::uint64_t last_ = 0;
+  std::set<grpc::ServerUnaryReactor*> calls_;  // an address is one call's until it is finished
   bool closed_ = false;
 };
 
@@ -118,12 +109,12 @@ class DraService final : public Api::Service {
           if (!answer) return claim.set_error(to_string(answer.error()));
           for (const DraDevice& each : *answer) {
             auto& device = *claim.add_devices();
-            for (const auto& name : each.requests) device.add_request_names(name);
-            device.set_pool_name(each.pool);
-            device.set_device_name(each.device);
+            device.add_request_names(each.request);
+            device.set_pool_name(each.allocated.pool);
+            device.set_device_name(each.allocated.device);
             for (const auto& id : each.cdi_ids) device.add_cdi_device_ids(id);
             if constexpr (requires { device.set_share_id(std::string()); })
-              if (!each.share_id.empty()) device.set_share_id(each.share_id);
+              if (!each.allocated.share_id.empty()) device.set_share_id(each.allocated.share_id);
           }
         });
   }
@@ -146,9 +137,8 @@ class DraService final : public Api::Service {
       std::size_t left = 0;
       std::vector<std::pair<std::string, Answer>> answers;
     };
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    const auto call = calls_->enter(reactor);
-    if (call == 0) return reactor;
+    grpc::ServerUnaryReactor* call = context->DefaultReactor();
+    if (!calls_->enter(call)) return call;
     std::vector<dra::ClaimName> claims;
     std::set<std::string> seen;  // the answer has each UID once
     for (const auto& claim : request.claims())
@@ -171,7 +161,7 @@ class DraService final : public Api::Service {
       }
       finish();  // so that a call without claims, as a probe makes it, is answered too
     });
-    return reactor;
+    return call;
   }
 
   os::Loop& loop_;
@@ -200,16 +190,16 @@ class HealthService final : public Api::Service {
                                                                        const typename Api::Request*) override {
     return streams_.open(*context);
   }
-  void offer(const std::vector<DraDeviceHealth>& devices, std::int64_t now) {
+  void offer(const std::string& pool, const std::vector<dra::Device>& devices, std::int64_t now) {
     auto message = std::make_shared<typename Api::Response>();
     for (const auto& each : devices) {
       auto& device = *message->add_devices();
-      device.mutable_device()->set_pool_name(each.pool);
-      device.mutable_device()->set_device_name(each.device);
-      device.set_health(each.healthy ? Api::kHealthy : Api::kUnhealthy);
+      device.mutable_device()->set_pool_name(pool);
+      device.mutable_device()->set_device_name(each.name);
+      device.set_health(each.fault ? Api::kUnhealthy : Api::kHealthy);
       device.set_last_updated_time(now);
       device.set_health_check_timeout_seconds(kHealthTimeoutSeconds);
-      device.set_message(each.why.substr(0, kLongestWhy));
+      if (each.fault) device.set_message(each.fault->why.substr(0, kLongestWhy));
     }
     streams_.offer(std::move(message));
   }
@@ -277,20 +267,26 @@ class KubeletDraServer final : public DraServer {
     socket_.reset();
   }
 
+  // kubelet reads where to ask from the registration: its socket comes last. The watches come after the sockets, so
+  // that they do not report these.
   Status start() {
     remove_deserted_sockets(settings_.registry_dir, settings_.driver + "-", kRegistrySuffix);
     remove_deserted_sockets(own_dir_, "dra", ".sock");
-    TRY_STATUS(serve_calls());
-    TRY_STATUS(serve_registration());
-    TRY(registry_watch_, os::DirWatch::open(loop_, settings_.registry_dir, [this](const std::string& name) {
-          if (name.empty() || name == registry_name()) looked_.raise();
-        }));
+    TRY_STATUS(os::Dir::create(own_dir_, 0750));
+    TRY(socket_, SocketServer::open({&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, own_dir_, socket_name(),
+                                    loop_.now(), settings_.stop_within));
+    TRY(registry_socket_, SocketServer::open({&registration_}, settings_.registry_dir, registry_name(), loop_.now(),
+                                             settings_.stop_within));
+    set({.serving = true});
+    TRY(own_watch_, watch(own_dir_, socket_name()));
+    TRY(registry_watch_, watch(settings_.registry_dir, registry_name()));
     return {};
   }
 
-  void health(std::vector<DraDeviceHealth> devices) override {
-    if (devices == healthy_ && health_timer_.running()) return;
-    healthy_ = std::move(devices);
+  void health(const std::string& pool, const std::vector<dra::Device>& devices) override {
+    if (devices == devices_ && health_timer_.running()) return;
+    pool_ = pool;
+    devices_ = devices;
     send_health();
   }
 
@@ -312,70 +308,39 @@ class KubeletDraServer final : public DraServer {
   }
   std::string socket_name() const { return mark_.empty() ? "dra.sock" : "dra-" + mark_ + ".sock"; }
 
-  Status bind(const std::string& directory, const std::string& name, const std::vector<grpc::Service*>& services,
-              std::unique_ptr<SocketServer>& into) {
-    into.reset();
-    TRY(into, SocketServer::open(services, directory, name, loop_.now(), settings_.stop_within));
-    return {};
-  }
-
   void send_health() {
     const auto now = std::chrono::duration_cast<std::chrono::seconds>(loop_.wall_now().time_since_epoch()).count();
-    health_v1_.offer(healthy_, now);
-    health_v1alpha1_.offer(healthy_, now);
+    health_v1_.offer(pool_, devices_, now);
+    health_v1alpha1_.offer(pool_, devices_, now);
     health_timer_.start(kHealthEvery, [this] { send_health(); });
   }
 
-  // Its directory may have been removed too. The watch opens after the socket exists, so that it does not report that.
-  Status serve_calls() {
-    TRY_STATUS(os::Dir::create(own_dir_, 0750));
-    TRY_STATUS(bind(own_dir_, socket_name(), {&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, socket_));
-    TRY(own_watch_, os::DirWatch::open(loop_, own_dir_, [this](const std::string& name) {
-          if (name.empty() || name == socket_name()) looked_.raise();
-        }));
-    return {};
-  }
-
-  // After the socket that it names serves.
-  Status serve_registration() {
-    TRY_STATUS(bind(settings_.registry_dir, registry_name(), {&registration_}, registry_socket_));
-    set({true, false, ""});
-    return {};
+  Result<std::unique_ptr<os::DirWatch>> watch(const std::string& directory, const std::string& socket) {
+    return os::DirWatch::open(loop_, directory, [this, socket](const std::string& name) {
+      if (name.empty() || name == socket) looked_.raise();
+    });
   }
 
   void look() {
     using Place = SocketServer::Place;
-    const auto place_of = [](const auto& socket) { return socket ? socket->look().place : Place::kDeleted; };
-    const Place calls = place_of(socket_);
-    const Place registration = place_of(registry_socket_);
+    const Place calls = socket_->look().place, registration = registry_socket_->look().place;
     if (calls == Place::kOurs && registration == Place::kOurs) return;
-    if (calls == Place::kTaken || registration == Place::kTaken)
-      return set({false, false,
-                  "another process serves " + (calls == Place::kTaken ? socket_name() : registry_name()) +
-                      " now; this one is not asked any more"});
-    Status served;
-    if (calls != Place::kOurs) {
-      registry_socket_.reset();  // kubelet connects to the new socket when it registers the driver anew
-      served = serve_calls();
-    }
-    if (served) served = serve_registration();
-    if (served) return;
-    set({false, false, to_string(served.error())});
-    retry_.start(kRetryAfter, [this] { look(); });
+    if (calls != Place::kTaken && registration != Place::kTaken)
+      return set({.gone = true, .problem = "its socket was deleted"});
+    set({.problem = "another process serves " + (calls == Place::kTaken ? socket_name() : registry_name()) +
+                    " now; this one is not asked any more"});
   }
 
   void on_registration(bool registered, std::string why) {
-    DraServerState next;
-    next.serving = true;
-    next.registered = registered;
-    if (!registered) next.problem = "kubelet refused to register the driver: " + why;
-    set(next);
+    set({.serving = true,
+         .registered = registered,
+         .problem = registered ? "" : "kubelet refused to register the driver: " + why});
   }
 
   void set(const DraServerState& next) {
     {
       const std::lock_guard lock(mutex_);
-      if (state_ == next) return;
+      if (state_ == next || state_.gone) return;
       state_ = next;
     }
     changed_.raise();
@@ -390,12 +355,12 @@ class KubeletDraServer final : public DraServer {
   DraService<DraV1beta1> v1beta1_;
   HealthService<HealthV1> health_v1_;
   HealthService<HealthV1alpha1> health_v1alpha1_;
-  std::vector<DraDeviceHealth> healthy_;
+  std::string pool_;
+  std::vector<dra::Device> devices_;
   os::Timer health_timer_{loop_};
   RegistrationService registration_;
   mutable std::mutex mutex_;
   DraServerState state_;
-  os::Timer retry_{loop_};
   LoopSignal looked_;
   LoopSignal changed_;
   std::unique_ptr<SocketServer> socket_;

@@ -4,11 +4,11 @@
 // health of devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the
 // facts relied on.
 //
-// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. A
-// socket of either kind that was deleted is made again. With an instance in the settings, the sockets have names of
-// their own: during a rolling update kubelet has two connections, calls the one that it registered last, and the older
-// one again when that is gone. Without one, or where the path would be too long, the names are fixed: the newest
-// instance takes them over.
+// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. When
+// a socket of either kind was deleted, the server is gone: its owner makes another one. With an instance in the
+// settings, the sockets have names of their own: during a rolling update kubelet has two connections, calls the one
+// that it registered last, and the older one again when that is gone. Without one, or where the path would be too long,
+// the names are fixed: the newest instance takes them over.
 //
 // Threads: constructed, used and destroyed on the loop's thread. gRPC's threads only translate: DraAnswers is called on
 // the loop's thread, as many calls at a time as kubelet makes.
@@ -19,19 +19,16 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "dra/claim.h"
+#include "dra/prepare.h"
 #include "os/loop/loop.h"
 
 namespace tranche::kubelet {
 
 // One device of a prepared claim, as kubelet is answered.
 struct DraDevice {
-  std::vector<std::string> requests;  // without subrequests
-  std::string pool;
-  std::string device;
-  std::string share_id;              // "" = none
+  std::string request;  // without subrequest
+  dra::PreparedDevice allocated;
   std::vector<std::string> cdi_ids;  // "vendor/class=name"
-  friend bool operator==(const DraDevice&, const DraDevice&) = default;
 };
 
 class DraAnswers {
@@ -44,14 +41,6 @@ class DraAnswers {
   virtual void unprepare(const dra::ClaimName& claim, Unprepared done) = 0;
 };
 
-struct DraDeviceHealth {
-  std::string pool;
-  std::string device;
-  bool healthy = true;
-  std::string why;  // "" when it is
-  friend bool operator==(const DraDeviceHealth&, const DraDeviceHealth&) = default;
-};
-
 struct DraServerSettings {
   std::string driver;
   std::string registry_dir = "/var/lib/kubelet/plugins_registry";
@@ -61,9 +50,10 @@ struct DraServerSettings {
 };
 
 struct DraServerState {
-  bool serving = false;     // on both sockets
-  bool registered = false;  // kubelet said so
-  std::string problem;      // "" or why it is not serving or not registered: one sentence
+  bool serving = false;      // on both sockets
+  bool registered = false;   // kubelet said so
+  bool gone = false;         // a socket was deleted; it stays gone
+  std::string problem = {};  // "" or why it is not serving or not registered: one sentence
   friend bool operator==(const DraServerState&, const DraServerState&) = default;
 };
 
@@ -76,9 +66,9 @@ class DraServer {
   virtual ~DraServer() = default;  // calls under way end with UNAVAILABLE: kubelet asks again
 
   virtual DraServerState state() const = 0;
-  // What kubelet shows in the status of pods; the whole list. Sent when it differs from the last one, and again and
-  // again while the loop turns: a loop that hangs turns every device Unknown.
-  virtual void health(std::vector<DraDeviceHealth> devices) = 0;
+  // What kubelet shows in the status of pods: which of all devices of the pool have a fault. Sent when they differ from
+  // the last ones, and again and again while the loop turns: a loop that hangs turns every device Unknown.
+  virtual void health(const std::string& pool, const std::vector<dra::Device>& devices) = 0;
 };
 
 }  // namespace tranche::kubelet

@@ -23,13 +23,6 @@ std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
   return gpus;
 }
 
-std::vector<kubelet::DraDeviceHealth> health_of(const dra::Offered& offered) {
-  std::vector<kubelet::DraDeviceHealth> health;
-  for (const auto& device : offered.devices)
-    health.push_back({offered.pool, device.name, !device.fault, device.fault ? device.fault->why : std::string()});
-  return health;
-}
-
 }  // namespace
 
 // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
@@ -39,7 +32,7 @@ void NodeProgram::on_claims() {
   const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_.now();
   claims_changed_.start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
     step();
-    if (dra_servers_.size() > dra_servers_.count(dra_driver_)) follow_claims();
+    if (dra_servers_.size() > dra_servers_.count(dra_driver())) follow_claims();
     holdings_.ask();  // kubelet's answer reports the holders to the guard
   });
 }
@@ -72,7 +65,8 @@ void NodeProgram::follow_claims() {
   ClaimInputs claim_inputs;
   claim_inputs.offered.driver = dra.driver_name;
   claim_inputs.offered.pool = options_.node_name;
-  claim_inputs.offered.devices = dra_devices({inputs_, decision_}).list;
+  const auto devices = dra_devices({inputs_, decision_}).list;
+  claim_inputs.offered.devices = devices;
   claim_inputs.offered.rounding = inputs_.config.config.sharing.sm_rounding;
   claim_inputs.offered.partitions_known = inputs_.partitionable.known;
   for (const auto& gpu : inputs_.inventory->gpus)
@@ -80,7 +74,6 @@ void NodeProgram::follow_claims() {
       if (dra::is_usable(inputs_.config.config, mig)) claim_inputs.mig_devices.insert(mig.uuid);
   for (const auto& device : decision_.plan.for_claims)
     if (!device.pool.empty()) claim_inputs.offered.mps_pools[device.uuid] = device.pool;
-  const auto health = health_of(claim_inputs.offered);
   claim_inputs.offered.slots_known = inputs_.holdings_read != MonoTime{};
   for (const auto& holding : inputs_.holdings)
     for (const auto& slot : holding.slots)
@@ -90,50 +83,48 @@ void NodeProgram::follow_claims() {
   claim_inputs.allocation = inputs_.allocation;
   claims_.follow(std::move(claim_inputs));
   serve_claims();
-  for (const auto& [name, server] : dra_servers_) server->health(health);
+  for (const auto& [name, server] : dra_servers_) server->health(options_.node_name, devices);
 }
 
 // After earlier claims are known again, because kubelet may call immediately. It calls the driver under which a claim
 // was prepared, so an earlier name is served while it has claims.
 void NodeProgram::serve_claims() {
-  const auto problem_before = std::exchange(dra_problem_, {});
-  dra_driver_ = inputs_.config.config.dra.driver_name;
-  std::set<std::string> held;
-  for (const auto& [uid, claim] : claims_.prepared()) held.insert(claim.driver);
+  std::set<std::string> names{dra_driver()};
+  for (const auto& [uid, claim] : claims_.prepared()) names.insert(claim.driver);
   std::erase_if(dra_servers_, [&](const auto& each) {
-    const bool over = each.first != dra_driver_ && !held.contains(each.first);
-    if (over) log::info("dra.former_name_ended", {{"driver", each.first}});
-    return over;
+    if (names.contains(each.first)) return each.second->state().gone;
+    log::info("dra.former_name_ended", {{"driver", each.first}});
+    return true;
   });
-  for (const auto& name : held)
-    if (name != dra_driver_) serve_driver(name, problem_before);
-  serve_driver(dra_driver_, problem_before);
-}
-
-void NodeProgram::serve_driver(const std::string& driver, const std::string& problem_before) {
-  if (dra_servers_.contains(driver)) return;
-  const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
-  kubelet::DraServerSettings settings;
-  settings.driver = driver;
-  settings.registry_dir = kubelet + "/plugins_registry";
-  settings.plugins_dir = kubelet + "/plugins";
-  settings.instance = options_.pod_uid;
-  auto opened = kubelet::DraServer::open(loop_, std::move(settings), claims_, [this] {
-    want_claims();
-    step();
-  });
-  if (opened) {
-    log::info("dra.serving", {{"driver", driver}, {"claims", claims_.prepared().size()}});
-    dra_servers_[driver] = *std::move(opened);
-    return;
+  std::string problem;
+  for (const auto& name : names) {
+    if (dra_servers_.contains(name)) continue;
+    const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
+    kubelet::DraServerSettings settings;
+    settings.driver = name;
+    settings.registry_dir = kubelet + "/plugins_registry";
+    settings.plugins_dir = kubelet + "/plugins";
+    settings.instance = options_.pod_uid;
+    auto opened = kubelet::DraServer::open(loop_, std::move(settings), claims_, [this] {
+      want_claims();
+      step();
+      if (std::ranges::any_of(dra_servers_, [](const auto& each) { return each.second->state().gone; }))
+        follow_claims();
+    });
+    if (opened) {
+      log::info("dra.serving", {{"driver", name}, {"claims", claims_.prepared().size()}});
+      dra_servers_[name] = *std::move(opened);
+      continue;
+    }
+    problem = to_string(opened.error());
+    if (problem != dra_problem_) log::warning("dra.not_serving", {{"driver", name}, {"why", problem}});
+    dra_retry_.start(kServeAgainAfter, [this] { follow_claims(); });
   }
-  dra_problem_ = to_string(opened.error());
-  if (dra_problem_ != problem_before) log::warning("dra.not_serving", {{"driver", driver}, {"why", dra_problem_}});
-  dra_retry_.start(kServeAgainAfter, [this] { follow_claims(); });
+  dra_problem_ = problem;
 }
 
 const kubelet::DraServer* NodeProgram::dra_server() const {
-  const auto at = dra_servers_.find(dra_driver_);
+  const auto at = dra_servers_.find(dra_driver());
   return at == dra_servers_.end() ? nullptr : at->second.get();
 }
 
@@ -141,7 +132,7 @@ std::optional<ClaimsReport> NodeProgram::claims_report() const {
   const bool ours = claims_.standing() == ClaimsStanding::kOurs;
   const auto* server = dra_server();
   if (ours && server == nullptr && dra_problem_.empty() && claims_.prepared().empty()) return std::nullopt;
-  ClaimsReport report{dra_driver_, {}, claims_.prepared(), claim_statuses_.problem(), claims_.standing()};
+  ClaimsReport report{dra_driver(), {}, claims_.prepared(), claim_statuses_.problem(), claims_.standing()};
   if (server != nullptr)
     report.server = server->state();
   else

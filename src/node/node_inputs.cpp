@@ -135,7 +135,7 @@ void NodeProgram::on_config() {
   config::log_effective(inputs_.config);
   report_events({config_event(inputs_.config)});
   open_driver();
-  if (inputs_.config.config.devices != chosen_by_) choose_gpus();
+  choose_gpus();
   step({.plan = true});
   look_at_partitions();
 }
@@ -143,8 +143,7 @@ void NodeProgram::on_config() {
 // After this, a GPU that the configuration excludes is not advertised, watched, labelled or measured.
 void NodeProgram::choose_gpus() {
   if (!scanned_) return;
-  chosen_by_ = inputs_.config.config.devices;
-  auto chosen = plan::keep_gpus(chosen_by_, *scanned_);
+  auto chosen = plan::keep_gpus(inputs_.config.config.devices, *scanned_);
   auto missing = missing_;
   std::erase_if(missing, [&](const std::string& uuid) { return gpu::find_gpu(chosen, uuid) == nullptr; });
   health_.on_inventory(chosen, std::move(missing), loop_.now());

@@ -110,7 +110,7 @@ class NodeProgram {
   void take_claims();
   void want_claims();
   void serve_claims();
-  void serve_driver(const std::string& driver, const std::string& problem_before);
+  const std::string& dra_driver() const { return inputs_.config.config.dra.driver_name; }  // the present name
   const kubelet::DraServer* dra_server() const;  // under the present name; nullptr = there is none
   std::optional<ClaimsReport> claims_report() const;
   mig::MigUse mig_use(bool kubelet_answered) const;
@@ -167,7 +167,6 @@ class NodeProgram {
   std::optional<gpu::Inventory> scanned_;  // all GPUs, including missing ones; inputs_ has those in use
   std::vector<std::string> missing_;
   gpu::NvmlSettings driver_settings_;
-  config::DeviceFilter chosen_by_;
   SnapshotBox box_;
   guard::SharedFigures figures_;
   GpuFigures gpu_figures_;
@@ -208,8 +207,7 @@ class NodeProgram {
   mig::MigPartitions partitions_;
   Claims claims_;
   ClaimStatuses claim_statuses_;
-  std::string dra_driver_;   // the present name
-  std::string dra_problem_;  // why there is no server
+  std::string dra_problem_;  // why a server is missing
   // By name: under the present one, and under earlier ones as long as these have claims.
   std::map<std::string, std::unique_ptr<kubelet::DraServer>> dra_servers_;
   std::unique_ptr<mig::MigManager> mig_;  // null if it is not enabled

@@ -79,7 +79,7 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
                    {.taken = [this] { take_claims(); },
                     .wanted = [this] { claims_.give_up([this] { claims_lock_.give_up(); }); }}),
       partitions_(loop, {.driver = [this] { return driver_settings_; }, .changed = [this] { step({.offer = true}); }}),
-      claims_(loop, link, mps_, partitions_, {.run_dir = options.run_dir, .cdi_root = options.cdi_root},
+      claims_(loop, link, mps_, partitions_, options.run_dir, options.cdi_root,
               {.changed = [this] { on_claims(); }, .rescan = [this] { nvml_.rescan(); }}),
       claim_statuses_(loop, link, claims_,
                       {.wanted =

@@ -1,7 +1,9 @@
 // What a grant, a claim or a client says of itself, and what the guard reads.
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
 #include "base/text.h"
 #include "dra/claim_spec.h"
-#include "dra/device_config.h"
 #include "dra/prepare.h"
 #include "dra/prepared_fixture.h"
 #include "fuzz/target.h"
@@ -54,8 +56,6 @@ FUZZ(dra_claim) {
     return;
   }
   if (read->devices.empty() || read->devices.size() > dra::kMostResults) std::abort();
-  for (const auto& config : read->configs)
-    if (config.parameters.size() > dra::kLargestParameters) std::abort();
   dra::Offered offered;
   dra::Device shared;
   shared.name = "gpu-0-shared";
@@ -77,7 +77,7 @@ FUZZ(dra_claim) {
 // Any text as an opaque configuration: what is read is within bounds, and a refusal can be shown.
 FUZZ(dra_config) {
   namespace dra = tranche::dra;
-  const auto read = dra::read_device_config(text, "config[0].opaque.parameters");
+  const auto read = dra::read_device_config(json_of(text), "config[0].opaque.parameters");
   if (!read) {
     if (!tranche::fuzz::is_harmless(to_string(read.error()))) std::abort();
     return;

@@ -1,16 +1,25 @@
-#include "node/dra/claims.h"
-
+// Makes the MIG instances that prepared claims have and do not find, and destroys them with the claim
+// (`dra.partitions: onDemand`). The record of one part of a claim:
+//
+//   recorded ──its place is free──► begun ──made──► with its UUID ──the agent's scan has it──► can be described
+//       ▲ ▲                           │                  │
+//       │ └── something is in the way ┘                  │
+//       └────────── gone (a reboot, an administrator) ◄──┘
+//
+// Each step is on disk before the next, so an agent that is killed in between goes on with it: what is at the place of
+// a part that was begun, with its profile, is the claim's. Nothing else is ever destroyed.
 #include <algorithm>
 #include <utility>
 
+#include "node/dra/claims.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
 namespace {
 
-using Act = mig::MigPartition::What;
+constexpr Duration kScanPatience = std::chrono::seconds(10);  // of the agent's scan, for a MIG device that was made
 
-mig::MigPartition partition_of(const dra::Part& part, Act what) {
+mig::MigPartition partition_of(const dra::Part& part, mig::MigPartition::What what) {
   return {part.instance.value_or(mig::WholeInstance{}), what, part.is_made() ? part.gpu_uuid : std::string()};
 }
 
@@ -23,83 +32,71 @@ void log_change(const char* event, const dra::PreparedClaim& claim, const dra::P
 
 }  // namespace
 
-ClaimPartitions::ClaimPartitions(os::Loop& loop, mig::MigPartitions& mig, Callbacks callbacks)
-    : loop_(loop), mig_(mig), callbacks_(std::move(callbacks)) {}
-
-struct ClaimPartitions::Making {
-  dra::PreparedClaim claim;
-  std::function<void(Status)> done;
-  std::size_t at = 0;
-  dra::Part& part() { return claim.parts[at]; }
-};
-
-void ClaimPartitions::make(const dra::PreparedClaim& claim, std::function<void(Status)> done) {
-  make_next(std::make_shared<Making>(Making{claim, std::move(done)}));
+void Claims::make_instances(const std::string& uid, std::size_t at, Ended done) {
+  const auto& parts = prepared_.at(uid).parts;
+  while (at < parts.size() && !parts[at].instance) ++at;
+  if (at == parts.size()) return done({});
+  const auto& part = parts[at];
+  change_instance(uid, at, part.is_made() ? Act::kFind : part.begun ? Act::kFinish : Act::kLook, std::move(done));
 }
 
-void ClaimPartitions::make_next(const std::shared_ptr<Making>& making) {
-  const auto& parts = making->claim.parts;
-  while (making->at < parts.size() && !parts[making->at].instance) ++making->at;
-  if (making->at == parts.size()) return making->done({});
-  change(making, making->part().is_made() ? Act::kFind : making->part().begun ? Act::kFinish : Act::kLook);
+void Claims::change_instance(const std::string& uid, std::size_t at, Act what, Ended done) {
+  const auto& part = prepared_.at(uid).parts[at];
+  mig_.change(part.parent_uuid, partition_of(part, what),
+              [this, uid, at, what, done = std::move(done)](const Result<std::string>& device) {
+                on_changed(uid, at, what, device, done);
+              });
 }
 
-void ClaimPartitions::change(const std::shared_ptr<Making>& making, Act what) {
-  mig_.change(making->part().parent_uuid, partition_of(making->part(), what),
-              [this, making, what](const Result<std::string>& device) { on_changed(making, what, device); });
-}
-
-// False: it is not on disk, and the making is over.
-bool ClaimPartitions::record(const std::shared_ptr<Making>& making) {
-  const auto recorded = callbacks_.record(making->claim.name.uid, making->at, making->part());
-  if (!recorded) making->done(recorded);
-  return recorded.has_value();
-}
-
-void ClaimPartitions::on_changed(const std::shared_ptr<Making>& making, Act what, const Result<std::string>& device) {
-  auto& part = making->part();
+void Claims::on_changed(const std::string& uid, std::size_t at, Act what, const Result<std::string>& device,
+                        const Ended& done) {
+  const auto& claim = prepared_.at(uid);
+  auto part = claim.parts[at];
   if (!device && what == Act::kFind && device.error().kind == Kind::kNotFound) {
-    log::warning("claim.partition_gone", {{"claim", dra::to_string(making->claim.name)},
+    log::warning("claim.partition_gone", {{"claim", dra::to_string(claim.name)},
                                           {"uuid", part.gpu_uuid},
                                           {"effect", "it is made again, with a different UUID"}});
     part.gpu_uuid = part.parent_uuid;
     part.begun = false;
-    if (record(making)) make_next(making);
-    return;
+    const auto recorded = record(uid, at, part);
+    return recorded ? make_instances(uid, at, done) : done(recorded);
   }
   if (!device) {
     auto why = within(device.error(), "cannot make the MIG instance of " + part.devices.front().device);
     if (what == Act::kMake && why.kind == Kind::kConflict) {
       part.begun = false;
-      const auto recorded = callbacks_.record(making->claim.name.uid, making->at, part);
-      if (!recorded) why = recorded.error();
+      if (const auto recorded = record(uid, at, part); !recorded) why = recorded.error();
     }
-    return making->done(std::unexpected(std::move(why)));
+    return done(std::unexpected(std::move(why)));
   }
   if (what == Act::kLook) {
     part.begun = true;
-    if (record(making)) change(making, Act::kMake);
-    return;
+    const auto recorded = record(uid, at, part);
+    return recorded ? change_instance(uid, at, Act::kMake, done) : done(recorded);
   }
   if (part.gpu_uuid != *device) {
     part.gpu_uuid = *device;
-    if (!record(making)) return;
-    log_change("claim.partition_made", making->claim, part, *device);
+    if (const auto recorded = record(uid, at, part); !recorded) return done(recorded);
+    log_change("claim.partition_made", claim, part, *device);
   }
-  if (!found_.contains(*device)) callbacks_.rescan();
-  wait_for(*device, [this, making](const Status& there) {
-    if (!there) return making->done(there);
-    ++making->at;
-    make_next(making);
+  if (!is_there(*device)) callbacks_.rescan();
+  wait_for(*device, [this, uid, at, done](const Status& there) {
+    if (!there) return done(there);
+    make_instances(uid, at + 1, done);
   });
 }
 
-void ClaimPartitions::wait_for(const std::string& device, std::function<void(Status)> done) {
-  if (found_.contains(device)) return done({});
-  const auto at = waiting_.insert(waiting_.end(), Waiting{device, std::move(done), std::make_unique<os::Timer>(loop_)});
+bool Claims::is_there(const std::string& device) const {
+  return inputs_.mig_devices.contains(device) &&
+         std::ranges::find(inputs_.gpus, device, &plan::PlannedDevice::uuid) != inputs_.gpus.end();
+}
+
+void Claims::wait_for(const std::string& device, Ended done) {
+  if (is_there(device)) return done({});
+  const auto at = coming_.insert(coming_.end(), Coming{device, std::move(done), std::make_unique<os::Timer>(loop_)});
   at->timer->start(kScanPatience, [this, at] {
     const auto late = std::move(*at);
-    waiting_.erase(at);
+    coming_.erase(at);
     late.done(fail(Kind::kUnavailable,
                    "the driver made the MIG device and the scan of the GPUs does not have it yet, "
                    "or not the device nodes that open it; kubelet asks again",
@@ -107,12 +104,11 @@ void ClaimPartitions::wait_for(const std::string& device, std::function<void(Sta
   });
 }
 
-void ClaimPartitions::found(std::set<std::string> devices) {
-  found_ = std::move(devices);
-  std::list<Waiting> there;
-  for (auto at = waiting_.begin(); at != waiting_.end();) {
+void Claims::look_for_devices() {
+  std::list<Coming> there;
+  for (auto at = coming_.begin(); at != coming_.end();) {
     const auto one = at++;
-    if (found_.contains(one->device)) there.splice(there.end(), waiting_, one);
+    if (is_there(one->device)) there.splice(there.end(), coming_, one);
   }
   for (auto& each : there) {
     each.timer->stop();
@@ -120,12 +116,13 @@ void ClaimPartitions::found(std::set<std::string> devices) {
   }
 }
 
-void ClaimPartitions::remove(const dra::PreparedClaim& claim, std::function<void(Status)> done, std::size_t at) {
-  while (at < claim.parts.size() && !claim.parts[at].owns_its_place()) ++at;
-  if (at == claim.parts.size()) return done({});
-  const auto& part = claim.parts[at];
-  mig_.change(part.parent_uuid, partition_of(part, Act::kRemove),
-              [this, claim, at, done = std::move(done)](const Result<std::string>& removed) {
+void Claims::remove_instances(const std::string& uid, std::size_t at, Ended done) {
+  const auto& parts = prepared_.at(uid).parts;
+  while (at < parts.size() && !parts[at].owns_its_place()) ++at;
+  if (at == parts.size()) return done({});
+  mig_.change(parts[at].parent_uuid, partition_of(parts[at], Act::kRemove),
+              [this, uid, at, done = std::move(done)](const Result<std::string>& removed) {
+                const auto& claim = prepared_.at(uid);
                 const auto& gone = claim.parts[at];
                 if (!removed)
                   return done(std::unexpected(within(
@@ -133,7 +130,7 @@ void ClaimPartitions::remove(const dra::PreparedClaim& claim, std::function<void
                       "cannot destroy the MIG instance of " + gone.devices.front().device + "; kubelet asks again")));
                 log_change("claim.partition_removed", claim, gone, gone.is_made() ? gone.gpu_uuid : "");
                 callbacks_.rescan();
-                remove(claim, done, at + 1);
+                remove_instances(uid, at + 1, done);
               });
 }
 

@@ -40,33 +40,31 @@ std::string why_not_served(const dra::Part& part, const mps::PoolReports& pools)
   return {};
 }
 
-dra::PartStatus status_of(const dra::Part& part, const std::vector<dra::Device>& devices,
-                          const mps::PoolReports& pools) {
-  dra::PartStatus status;
+nlohmann::json conditions_of(const dra::Part& part, const std::vector<dra::Device>& devices,
+                             const mps::PoolReports& pools) {
   std::string fault;
   for (const dra::Device& each : devices)
     if (fault.empty() && each.gpu_uuid == (part.instance ? part.parent_uuid : part.gpu_uuid) &&
         each.kind == part.kind && each.fault)
       fault = fmt::format("{}: {}", to_string(each.fault->cause), each.fault->why);
   const auto not_served = dra::has_endpoint(part.kind) ? why_not_served(part, pools) : std::string();
-  if (part.kind != dra::Kind::kMonitor && !fault.empty())
-    status.ready = {false, "Unhealthy", fault};
-  else if (!part.is_made())
-    status.ready = {false, "NotMade", "the MIG instance is being made"};
-  else if (!not_served.empty())
-    status.ready = {false, "NotServed", not_served};
-  else
-    status.ready = {true, "Prepared", dra::part_text(part)};
-  if (part.kind != dra::Kind::kShared) return status;
-  if (!not_served.empty()) {
-    status.limits_enforced = {false, "NotServed", not_served};
-    return status;
-  }
-  if (has_limits(*mps::find_endpoint(pools.pools.at(part.mps_pool), part.grant), part))
-    status.limits_enforced = {true, "Mps", "MPS limits every process that connects through the claim's endpoint"};
-  else
-    status.limits_enforced = {false, "OtherLimits", "tranche mps does not report these limits for the endpoint"};
-  return status;
+  const auto ready = [](const char* reason, std::string_view message, bool holds = false) {
+    return dra::condition(dra::kReady, holds, reason, message);
+  };
+  auto all = nlohmann::json::array();
+  all.push_back(part.kind != dra::Kind::kMonitor && !fault.empty() ? ready("Unhealthy", fault)
+                : !part.is_made()                                  ? ready("NotMade", "the MIG instance is being made")
+                : !not_served.empty()                              ? ready("NotServed", not_served)
+                                                                   : ready("Prepared", dra::part_text(part), true));
+  if (part.kind != dra::Kind::kShared) return all;
+  const auto enforced = [](const char* reason, std::string_view message, bool holds = false) {
+    return dra::condition(dra::kLimitsEnforced, holds, reason, message);
+  };
+  all.push_back(!not_served.empty() ? enforced("NotServed", not_served)
+                : has_limits(*mps::find_endpoint(pools.pools.at(part.mps_pool), part.grant), part)
+                    ? enforced("Mps", "MPS limits every process that connects through the claim's endpoint", true)
+                    : enforced("OtherLimits", "tranche mps does not report these limits for the endpoint"));
+  return all;
 }
 
 }  // namespace
@@ -77,9 +75,8 @@ std::map<std::string, dra::ClaimStatus> claim_statuses(const dra::PreparedClaims
   std::map<std::string, dra::ClaimStatus> all;
   for (const auto& [uid, claim] : claims) {
     if (claim.driver.empty()) continue;
-    dra::ClaimStatus status{claim.name, claim.driver, claim.parts, {}};
-    for (const auto& part : claim.parts) status.statuses.push_back(status_of(part, devices, pools));
-    all.emplace(uid, std::move(status));
+    auto& status = all.try_emplace(uid, claim.name, claim.driver).first->second;
+    for (const auto& part : claim.parts) dra::add_part(status, part, conditions_of(part, devices, pools));
   }
   return all;
 }
@@ -94,23 +91,10 @@ void ClaimStatuses::look() {
 // An unprepared claim can stay allocated, for a different pod: its condition Ready must not stay true.
 void ClaimStatuses::take() {
   auto wanted = callbacks_.wanted();
-  for (auto& [uid, entry] : entries_) {
-    if (wanted.contains(uid) || entry.wanted.parts.empty()) continue;
-    entry.wanted.parts.clear();
-    entry.wanted.statuses.clear();
-    entry.due = loop_.now();
-  }
+  for (const auto& [uid, entry] : entries_) wanted.try_emplace(uid, entry.wanted.name, entry.wanted.driver);
   for (auto& [uid, status] : wanted) {
-    const auto known = entries_.find(uid);
-    if (known == entries_.end()) {
-      Entry made{.wanted = std::move(status), .backoff = Backoff(kFirstRetry, kMostRetry, stable_hash(uid))};
-      made.due = loop_.now();
-      entries_.emplace(uid, std::move(made));
-    } else if (known->second.wanted != status) {
-      known->second.wanted = std::move(status);
-      if (known->second.due > loop_.now()) continue;  // it failed before
-      known->second.due = loop_.now();
-    }
+    const Backoff backoff(kFirstRetry, kMostRetry, stable_hash(uid));
+    entries_.try_emplace(uid, Entry{.backoff = backoff}).first->second.wanted = std::move(status);
   }
   step();
 }
@@ -122,13 +106,12 @@ void ClaimStatuses::step() {
   for (auto at = entries_.begin(); at != entries_.end();) {
     auto& [uid, entry] = *at;
     if (entry.written == entry.wanted) {
-      at = entry.wanted.parts.empty() ? entries_.erase(at) : std::next(at);
+      at = entry.wanted.entries.empty() ? entries_.erase(at) : std::next(at);
       continue;
     }
     if (link_.client() != nullptr && entry.due <= loop_.now()) {
       if (entry.stored.empty()) return read(uid);
-      const auto stored = json_of(entry.stored);
-      if (!dra::has_status(stored, entry.wanted)) return write(uid, stored);
+      if (!dra::has_status(json_of(entry.stored), entry.wanted)) return write(uid);
       entry.written = entry.wanted;
       continue;
     }
@@ -145,10 +128,10 @@ void ClaimStatuses::read(const std::string& uid) {
                                  [this, uid](const kube::KubeAnswer& answer) { on_answer(uid, answer, false); });
 }
 
-void ClaimStatuses::write(const std::string& uid, const nlohmann::json& stored) {
+void ClaimStatuses::write(const std::string& uid) {
   const auto& entry = entries_.at(uid);
   request_ = link_.client()->apply(
-      dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, stored, loop_.wall_now()),
+      dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, json_of(entry.stored), loop_.wall_now()),
       [this, uid, sent = entry.wanted](const kube::KubeAnswer& answer) {
         if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
           at->second.written = sent;

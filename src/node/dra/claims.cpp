@@ -8,7 +8,6 @@
 #include "cdi/live/write_specs.h"
 #include "dra/claim_spec.h"
 #include "dra/claim_status.h"
-#include "dra/device_config.h"
 #include "dra/prepare.h"
 #include "kube/object.h"
 #include "os/files/kept.h"
@@ -57,19 +56,17 @@ bool is_first_of_its_endpoint(const dra::PreparedClaim& claim, const dra::Part& 
 
 }  // namespace
 
-Claims::Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig,
-               ClaimsSettings settings, Callbacks callbacks)
+Claims::Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, std::string run_dir,
+               std::string cdi_root, Callbacks callbacks)
     : loop_(loop),
       link_(link),
-      settings_(std::move(settings)),
+      run_dir_(std::move(run_dir)),
+      cdi_root_(std::move(cdi_root)),
       boot_(os::boot_id()),
       callbacks_(std::move(callbacks)),
       mps_(mps),
-      partitions_(
-          loop, mig,
-          {.record = [this](const auto& uid, std::size_t part, const auto& now) { return record(uid, part, now); },
-           .rescan = callbacks_.rescan}) {
-  const auto dir = os::Dir::open(settings_.run_dir);
+      mig_(mig) {
+  const auto dir = os::Dir::open(run_dir_);
   const auto text = dir ? dir->read(kFile, kLargestFile) : Result<std::string>(std::unexpected(dir.error()));
   if (text) prepared_ = dra::parse_prepared(*text).claims;
 }
@@ -89,9 +86,9 @@ void Claims::load() {
   lines_.clear();
   opened_over_.clear();
   not_reopened_.clear();
-  if (const auto specs = os::Dir::open(settings_.cdi_root))
+  if (const auto specs = os::Dir::open(cdi_root_))
     os::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
-  const auto dir = os::Dir::open(settings_.run_dir);
+  const auto dir = os::Dir::open(run_dir_);
   if (!dir) return;  // the first write reports why
   os::remove_temporaries(*dir, [](std::string_view name) { return name == kFile; });
   auto file = os::read_kept(*dir, kFile, kLargestFile);
@@ -99,7 +96,7 @@ void Claims::load() {
   if (!file.lost.empty()) read.lost.push_back(file.lost);
   for (const auto& what : read.lost)
     log::error("claims.lost", {{"what", what},
-                               {"file", settings_.run_dir + "/" + kFile},
+                               {"file", run_dir_ + "/" + kFile},
                                {"effect", "the claim is looked for in the CDI root, by its specification"}});
   prepared_ = std::move(read.claims);
   const bool found = find_lost(), forgot = forget_former_boots();
@@ -128,15 +125,15 @@ void Claims::end_of_jobs() {
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
 bool Claims::find_lost() {
   bool any = false;
-  for (const auto& file : os::names_in(settings_.cdi_root)) {
+  for (const auto& file : os::names_in(cdi_root_)) {
     if (!dra::is_claim_spec_file(file)) continue;
-    const auto text = os::read_file(settings_.cdi_root + "/" + file);
+    const auto text = os::read_file(cdi_root_ + "/" + file);
     if (!text) continue;
     auto read = dra::read_claim_spec(file, *text);
     if (!read || !read->claim || prepared_.contains(read->claim->name.uid)) continue;
     log::warning("claim.found", {{"claim", dra::to_string(read->claim->name)},
                                  {"why", "its record is lost"},
-                                 {"file", settings_.cdi_root + "/" + file}});
+                                 {"file", cdi_root_ + "/" + file}});
     const std::string uid = read->claim->name.uid;
     prepared_[uid] = *std::move(read->claim);
     any = true;
@@ -150,7 +147,7 @@ bool Claims::forget_former_boots() {
   const auto forgotten = std::erase_if(prepared_, [this](const auto& each) {
     const auto& [uid, claim] = each;
     if (claim.boot.empty() || claim.boot == boot_) return false;
-    const auto removed = cdi::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid));
+    const auto removed = cdi::remove_spec(cdi_root_, dra::claim_spec_file(claim.driver, uid));
     if (!removed) log::warning("cdi.not_removed", {{"claim", uid}, {"why", removed.error()}});
     return true;
   });
@@ -162,10 +159,7 @@ void Claims::follow(ClaimInputs inputs) {
   const bool first = !std::exchange(inputs_known_, true);
   inputs_ = std::move(inputs);
   if (first) restore_specs();
-  std::set<std::string> usable;
-  for (const auto& gpu : inputs_.gpus)
-    if (inputs_.mig_devices.contains(gpu.uuid)) usable.insert(gpu.uuid);
-  partitions_.found(std::move(usable));
+  look_for_devices();
   look_for_room();
 }
 
@@ -236,7 +230,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
   auto decided = dra::prepare(claim, inputs_.offered, prepared_);
   if (decided) {
-    for (const auto& what : dra::without_effect(claim))
+    for (const auto& what : dra::without_effect(claim.configs))
       log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
     return make(*decided, true, std::move(done));
   }
@@ -286,7 +280,7 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
   }
   const bool partitioned = std::ranges::any_of(claim.parts, [](const auto& part) { return part.instance.has_value(); });
   if (partitioned && is_new) callbacks_.changed();  // the MIG manager has to know before there is an instance
-  partitions_.make(claim, [this, uid, is_new, done = std::move(done)](const Status& there) {
+  make_instances(uid, 0, [this, uid, is_new, done = std::move(done)](const Status& there) {
     const auto described = [this, uid, is_new, done](const Status& ready) {
       const auto& now = prepared_.at(uid);  // with the UUIDs of what was made
       auto devices = ready ? describe(now) : std::unexpected(ready.error());
@@ -311,7 +305,7 @@ void Claims::undo(const std::string& uid, const Error& why, const Prepared& done
   });
 }
 
-void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done) {
+void Claims::open_parts(const std::string& uid, std::size_t from, Opening opening, Ended done) {
   const auto& claim = prepared_.at(uid);
   const auto passes = [&](const dra::Part& part) {
     return !is_first_of_its_endpoint(claim, part) || (opening == Opening::kMissing && !lacks(part));
@@ -367,14 +361,13 @@ Result<std::vector<kubelet::DraDevice>> Claims::describe(const dra::PreparedClai
   const auto& driver = claim.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
-  TRY(const bool written, cdi::write_spec(settings_.cdi_root, file, dra::claim_spec(driver, claim, grants)));
+  TRY(const bool written, cdi::write_spec(cdi_root_, file, dra::claim_spec(driver, claim, grants)));
   if (written) log::info("cdi.written", {{"file", file}});
   if (!specs_watch_ && standing_ == ClaimsStanding::kOurs) watch_specs();
   std::vector<kubelet::DraDevice> devices;
   for (std::size_t i = 0; i < claim.parts.size(); ++i) {
     for (const auto& device : claim.parts[i].devices) {
-      kubelet::DraDevice answer{{claim.parts[i].request}, device.pool, device.device, device.share_id, {}};
-      answer.cdi_ids = grants[i].cdi_devices;
+      kubelet::DraDevice answer{claim.parts[i].request, device, grants[i].cdi_devices};
       answer.cdi_ids.push_back(dra::claim_cdi_id(driver, dra::cdi_device_name(claim.name, claim.parts[i], device)));
       devices.push_back(std::move(answer));
     }
@@ -407,18 +400,18 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
 }
 
 // `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
-void Claims::end_parts(const std::string& uid, const std::function<void(Status)>& done) {
+void Claims::end_parts(const std::string& uid, const Ended& done) {
   Endpoints endpoints;
   const auto& claim = prepared_.at(uid);
   for (const auto& part : claim.parts)
     if (is_first_of_its_endpoint(claim, part)) endpoints.emplace_back(part.mps_pool, part.grant);
   close(std::move(endpoints), [this, uid, done](const Status& closed) {
     if (!closed) return done(closed);
-    partitions_.remove(prepared_.at(uid), done);
+    remove_instances(uid, 0, done);
   });
 }
 
-void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
+void Claims::close(Endpoints endpoints, Ended done) {
   if (endpoints.empty()) return done({});
   const auto [pool, grant] = endpoints.back();
   endpoints.pop_back();
@@ -434,9 +427,9 @@ void Claims::close(Endpoints endpoints, std::function<void(Status)> done) {
 void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
   std::vector<std::string> files;
   Endpoints endpoints;
-  for (const auto& file : os::names_in(settings_.cdi_root)) {
+  for (const auto& file : os::names_in(cdi_root_)) {
     if (!dra::is_claim_spec_file(file, unknown.uid)) continue;
-    const auto text = os::read_file(settings_.cdi_root + "/" + file);
+    const auto text = os::read_file(cdi_root_ + "/" + file);
     const auto read = text ? dra::read_claim_spec(file, *text) : std::nullopt;
     const bool named_so = inputs_known_ && file == dra::claim_spec_file(inputs_.offered.driver, unknown.uid);
     if (!named_so && !(read && (read->claim || !read->endpoints.empty()))) continue;
@@ -447,7 +440,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
   close(std::move(endpoints), [this, unknown, files, done](const Status& closed) {
     Status left = closed;
     for (const auto& file : files)
-      if (left) left = cdi::remove_spec(settings_.cdi_root, file);
+      if (left) left = cdi::remove_spec(cdi_root_, file);
     if (left)
       log::warning("claim.unprepared", {{"claim", dra::to_string(unknown)},
                                         {"why", "its record is lost; its CDI specification named its endpoints"}});
@@ -458,7 +451,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
 // The specification first: one without a record is taken for a claim whose record is lost.
 Status Claims::forget(const std::string& uid) {
   const auto claim = prepared_.at(uid);
-  TRY_STATUS(cdi::remove_spec(settings_.cdi_root, dra::claim_spec_file(claim.driver, uid)));
+  TRY_STATUS(cdi::remove_spec(cdi_root_, dra::claim_spec_file(claim.driver, uid)));
   prepared_.erase(uid);
   if (const auto written = write(); !written) {
     prepared_[uid] = claim;
@@ -478,7 +471,7 @@ Status Claims::write() {
     if (line.empty()) line = dra::render_prepared(claim);
     text += line;
   }
-  TRY(const auto dir, os::Dir::open(settings_.run_dir));
+  TRY(const auto dir, os::Dir::open(run_dir_));
   return os::write_kept(dir, kFile, text, 0600, os::Sync::kYes);
 }
 
@@ -498,7 +491,7 @@ Status Claims::record(const std::string& uid, std::size_t part, const dra::Part&
 void Claims::restore_specs() {
   if (!inputs_known_ || standing_ != ClaimsStanding::kOurs || prepared_.empty()) return;
   const bool watched = specs_watch_ || watch_specs();  // the removal of a file after the look causes an event
-  const auto dir = os::Dir::open(settings_.cdi_root);
+  const auto dir = os::Dir::open(cdi_root_);
   for (const auto& [uid, claim] : prepared_) {
     if (dir && dir->exists(dra::claim_spec_file(claim.driver, uid))) continue;
     if (std::ranges::any_of(claim.parts, [](const auto& part) { return !part.is_made(); })) continue;  // asked again
@@ -510,10 +503,10 @@ void Claims::restore_specs() {
 
 // A container that is started again needs the file: kubelet prepares a claim for a new pod sandbox only.
 bool Claims::watch_specs() {
-  auto watch = os::DirWatch::open(loop_, settings_.cdi_root, [this](const std::string& name) {
+  auto watch = os::DirWatch::open(loop_, cdi_root_, [this](const std::string& name) {
     if (name.empty()) specs_watch_.reset();  // the directory may have been replaced
     // Each claim that is prepared or unprepared changes the directory.
-    const auto dir = os::Dir::open(settings_.cdi_root);
+    const auto dir = os::Dir::open(cdi_root_);
     if (!name.empty() && (!dra::is_claim_spec_file(name) || (dir && dir->exists(name)))) return;
     restore_specs();
   });

@@ -6,7 +6,7 @@
 // that does not fit beside what is prepared waits for a while until a different claim ends: the scheduler frees a
 // device when a pod is force-deleted, and kubelet seconds later.
 // MIG instances of a claim are made before its endpoints are opened, and destroyed after these are closed
-// (ClaimPartitions).
+// (claim_partitions.cpp).
 //
 // It does not publish devices and does not register with kubelet (kubelet/dra_server.h). What one claim is asked
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
@@ -15,7 +15,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,55 +38,6 @@
 #include "plan/plan.h"
 
 namespace tranche::node {
-
-// Makes the MIG instances that prepared claims have and do not find, and destroys them with the claim
-// (`dra.partitions: onDemand`). The record of one part of a claim:
-//
-//   recorded ──its place is free──► begun ──made──► with its UUID ──the agent's scan has it──► can be described
-//       ▲ ▲                           │                  │
-//       │ └── something is in the way ┘                  │
-//       └────────── gone (a reboot, an administrator) ◄──┘
-//
-// Each step is on disk before the next, so an agent that is killed in between goes on with it: what is at the place of
-// a part that was begun, with its profile, is the claim's. Nothing else is ever destroyed. Loop thread only.
-class ClaimPartitions {
- public:
-  // Of the agent's scan, for a MIG device that was made.
-  static constexpr Duration kScanPatience = std::chrono::seconds(10);
-
-  struct Callbacks {
-    // Part::gpu_uuid and Part::begun of the part; on disk when it returns.
-    std::function<Status(const std::string& uid, std::size_t part, const dra::Part& now)> record;
-    std::function<void()> rescan;  // a device was made or destroyed; found() comes after
-  };
-  ClaimPartitions(os::Loop& loop, mig::MigPartitions& mig, Callbacks callbacks);
-
-  // All of the claim's, which is recorded; done({}) at once where it has none.
-  void make(const dra::PreparedClaim& claim, std::function<void(Status)> done);
-  void remove(const dra::PreparedClaim& claim, std::function<void(Status)> done, std::size_t from = 0);  // which part
-  // The MIG devices that the agent's scan has.
-  void found(std::set<std::string> devices);
-
- private:
-  struct Waiting {
-    std::string device;
-    std::function<void(Status)> done;
-    std::unique_ptr<os::Timer> timer;
-  };
-  struct Making;  // of a claim: its parts, as far as they are
-  void make_next(const std::shared_ptr<Making>& making);
-  void change(const std::shared_ptr<Making>& making, mig::MigPartition::What what);
-  void on_changed(const std::shared_ptr<Making>& making, mig::MigPartition::What what,
-                  const Result<std::string>& device);
-  bool record(const std::shared_ptr<Making>& making);
-  void wait_for(const std::string& device, std::function<void(Status)> done);
-
-  os::Loop& loop_;
-  mig::MigPartitions& mig_;
-  const Callbacks callbacks_;
-  std::set<std::string> found_;
-  std::list<Waiting> waiting_;
-};
 
 // Which agent of the node has the claims. During a rolling update an older and a newer agent run at a time, and each
 // keeps the prepared claims in memory: two that write `claims.txt`, CDI specifications and MPS endpoints would undo
@@ -130,11 +80,6 @@ class ClaimsLock {
   os::Timer take_back_;
 };
 
-struct ClaimsSettings {
-  std::string run_dir;
-  std::string cdi_root;
-};
-
 // What the node has for claims, as of the newest plan.
 struct ClaimInputs {
   dra::Offered offered;
@@ -147,13 +92,13 @@ class Claims final : public kubelet::DraAnswers {
  public:
   struct Callbacks {
     std::function<void()> changed;  // what is prepared is different
-    std::function<void()> rescan;   // ClaimPartitions::Callbacks
+    std::function<void()> rescan;   // a MIG device was made or destroyed; follow() comes after
   };
 
   // Nothing is changed before take(): an older agent may have the claims (ClaimsLock). Until then kubelet's
   // calls wait, and prepared() is what that agent wrote last.
-  Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, ClaimsSettings settings,
-         Callbacks callbacks);
+  Claims(os::Loop& loop, kube::KubeLink& link, mps::MpsClient& mps, mig::MigPartitions& mig, std::string run_dir,
+         std::string cdi_root, Callbacks callbacks);
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
@@ -176,9 +121,16 @@ class Claims final : public kubelet::DraAnswers {
 
  private:
   using Job = std::function<void()>;
+  using Ended = std::function<void(Status)>;
+  using Act = mig::MigPartition::What;
   struct Waiting {  // for room on a GPU
     dra::Claim claim;
     Prepared done;
+    std::unique_ptr<os::Timer> timer;
+  };
+  struct Coming {  // a MIG device, in the agent's scan
+    std::string device;
+    Ended done;
     std::unique_ptr<os::Timer> timer;
   };
 
@@ -196,16 +148,26 @@ class Claims final : public kubelet::DraAnswers {
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
   void undo(const std::string& uid, const Error& why, const Prepared& done);
-  void open_parts(const std::string& uid, std::size_t from, Opening opening, std::function<void(Status)> done);
+  void open_parts(const std::string& uid, std::size_t from, Opening opening, Ended done);
   Result<std::vector<kubelet::DraDevice>> describe(const dra::PreparedClaim& claim);
   Result<std::vector<grants::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
   using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
-  void end_parts(const std::string& uid, const std::function<void(Status)>& done);
-  void close(Endpoints endpoints, std::function<void(Status)> done);
+  void end_parts(const std::string& uid, const Ended& done);
+  void close(Endpoints endpoints, Ended done);
   void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
   Status forget(const std::string& uid);
+
+  // --- MIG instances, of the claim's parts from `at` on -----------------------------------------------------------
+  void make_instances(const std::string& uid, std::size_t at, Ended done);
+  void remove_instances(const std::string& uid, std::size_t at, Ended done);
+  void change_instance(const std::string& uid, std::size_t at, Act what, Ended done);
+  void on_changed(const std::string& uid, std::size_t at, Act what, const Result<std::string>& device,
+                  const Ended& done);
+  bool is_there(const std::string& device) const;
+  void wait_for(const std::string& device, Ended done);
+  void look_for_devices();
 
   void load();
   bool find_lost();
@@ -220,11 +182,11 @@ class Claims final : public kubelet::DraAnswers {
 
   os::Loop& loop_;
   kube::KubeLink& link_;
-  const ClaimsSettings settings_;
+  const std::string run_dir_, cdi_root_;
   const std::string boot_;
   const Callbacks callbacks_;
   mps::MpsClient& mps_;
-  ClaimPartitions partitions_;
+  mig::MigPartitions& mig_;
   dra::PreparedClaims prepared_;
   std::map<std::string, std::string> lines_;  // of the records, by UID, once they were rendered
   ClaimsStanding standing_ = ClaimsStanding::kWaiting;
@@ -237,6 +199,7 @@ class Claims final : public kubelet::DraAnswers {
   std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
   std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;
+  std::list<Coming> coming_;
   std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;
   os::Timer reopen_timer_{loop_};
@@ -264,17 +227,17 @@ class ClaimStatuses {
 
  private:
   struct Entry {
-    dra::ClaimStatus wanted;
+    dra::ClaimStatus wanted = {};
     std::optional<dra::ClaimStatus> written = {};  // what the API server has
     std::string stored = {};                       // JSON of its status.devices as read or written last; "" = not read
-    MonoTime due{};
+    MonoTime due{};                                // later where it failed
     Backoff backoff;
   };
 
   void take();
   void step();
   void read(const std::string& uid);
-  void write(const std::string& uid, const nlohmann::json& stored);
+  void write(const std::string& uid);
   void on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written);
   void fail(Entry& entry, const kube::KubeAnswer& answer);
   void report(std::string problem);
