@@ -164,7 +164,6 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
       process.grant = process.endpoint;
       if (!process.grant.empty() && process.container) grant_of_container_[process.container->id] = process.grant;
     }
-    process.spared = process.grant.empty() && process.host_daemon;
   }
 }
 

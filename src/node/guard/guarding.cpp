@@ -294,7 +294,7 @@ void Guarding::take_sample() {
           process.dead = known->id.start_ticks == 0 && !process.grant.empty();
           process.ours = known->ours;
           process.first = known->first;
-          process.in_container = !known->spared && (!known->grant.empty() || known->container);
+          process.in_container = !known->grant.empty() || (known->container && !known->host_daemon);
         }
         device.processes.push_back(std::move(process));
       }

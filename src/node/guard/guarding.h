@@ -38,13 +38,14 @@ struct KnownProcess {
   std::unique_ptr<os::Process> handle;  // null: it could not be watched
   bool in_sight = false;                // false: not in this process's /proc, or exiting
   bool first = false;                   // PID 1 of its container
-  bool host_daemon = false;             // a program of NVIDIA's that controls the node (guard/judge.h)
+  // A program of NVIDIA's that controls the node (guard/judge.h): without a grant it is named, and never ended as a
+  // foreign process.
+  bool host_daemon = false;
   MonoTime looked{};
   // From the best source: the relay through which it connected, other processes of its container, the endpoint that it
   // sees.
   std::string grant;
   bool ours = false;               // belongs to the node: neither judged nor named
-  bool spared = false;             // a daemon of the host without a grant: named, never ended as a foreign process
   std::optional<MonoTime> left{};  // no longer holds memory, and has not exited
 };
 
