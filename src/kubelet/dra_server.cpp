@@ -29,6 +29,7 @@ namespace dra_api = k8s::io::kubelet::pkg::apis::dra;
 // kubelet takes the first of each kind that it knows.
 constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
                                      "v1alpha1.DRAResourceHealth"};
+constexpr Duration kStopWithin = std::chrono::milliseconds(500);
 constexpr Duration kHealthEvery = std::chrono::seconds(60);
 constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
 constexpr std::size_t kLongestWhy = 1024;
@@ -244,15 +245,17 @@ class RegistrationService final : public pluginregistration::Registration::Callb
 
 class KubeletDraServer final : public DraServer {
  public:
-  KubeletDraServer(os::Loop& loop, DraServerSettings settings, DraAnswers& answers, std::function<void()> on_change)
+  KubeletDraServer(os::Loop& loop, const std::string& driver, const std::string& kubelet_dir,
+                   const std::string& instance, DraAnswers& answers, std::function<void()> on_change)
       : loop_(loop),
-        settings_(std::move(settings)),
-        own_dir_(settings_.plugins_dir + "/" + settings_.driver),
-        mark_(mark_of(settings_)),
+        driver_(driver),
+        registry_dir_(kubelet_dir + "/plugins_registry"),
+        own_dir_(kubelet_dir + "/plugins/" + driver),
+        mark_(mark_of(instance, registry_dir_ + "/" + driver + "-")),
         calls_(std::make_shared<DraCalls>()),
         v1_(loop, calls_),
         v1beta1_(loop, calls_),
-        registration_(settings_.driver, own_dir_ + "/" + socket_name(),
+        registration_(driver, own_dir_ + "/" + socket_name(),
                       [this](bool registered, std::string why) { on_registration(registered, std::move(why)); }),
         looked_(loop, [this] { look(); }),
         changed_(loop, std::move(on_change)) {
@@ -270,16 +273,16 @@ class KubeletDraServer final : public DraServer {
   // kubelet reads where to ask from the registration: its socket comes last. The watches come after the sockets, so
   // that they do not report these.
   Status start() {
-    remove_deserted_sockets(settings_.registry_dir, settings_.driver + "-", kRegistrySuffix);
+    remove_deserted_sockets(registry_dir_, driver_ + "-", kRegistrySuffix);
     remove_deserted_sockets(own_dir_, "dra", ".sock");
     TRY_STATUS(os::Dir::create(own_dir_, 0750));
     TRY(socket_, SocketServer::open({&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, own_dir_, socket_name(),
-                                    loop_.now(), settings_.stop_within));
-    TRY(registry_socket_, SocketServer::open({&registration_}, settings_.registry_dir, registry_name(), loop_.now(),
-                                             settings_.stop_within));
+                                    loop_.now(), kStopWithin));
+    TRY(registry_socket_,
+        SocketServer::open({&registration_}, registry_dir_, registry_name(), loop_.now(), kStopWithin));
     set({.serving = true});
     TRY(own_watch_, watch(own_dir_, socket_name()));
-    TRY(registry_watch_, watch(settings_.registry_dir, registry_name()));
+    TRY(registry_watch_, watch(registry_dir_, registry_name()));
     return {};
   }
 
@@ -297,15 +300,11 @@ class KubeletDraServer final : public DraServer {
 
  private:
   static constexpr const char* kRegistrySuffix = "reg.sock";
-  static std::string mark_of(const DraServerSettings& settings) {
-    if (settings.instance.empty()) return {};
-    const std::string mark = hex16(stable_hash(settings.instance));
-    const auto longest = settings.registry_dir + "/" + settings.driver + "-" + mark + "-" + kRegistrySuffix;
-    return check_socket_path(longest) ? mark : std::string();
+  static std::string mark_of(const std::string& instance, const std::string& registry_path) {
+    const std::string mark = instance.empty() ? "" : hex16(stable_hash(instance));
+    return check_socket_path(registry_path + mark + "-" + kRegistrySuffix) ? mark : "";
   }
-  std::string registry_name() const {
-    return settings_.driver + "-" + (mark_.empty() ? "" : mark_ + "-") + kRegistrySuffix;
-  }
+  std::string registry_name() const { return driver_ + "-" + (mark_.empty() ? "" : mark_ + "-") + kRegistrySuffix; }
   std::string socket_name() const { return mark_.empty() ? "dra.sock" : "dra-" + mark_ + ".sock"; }
 
   void send_health() {
@@ -347,8 +346,7 @@ class KubeletDraServer final : public DraServer {
   }
 
   os::Loop& loop_;
-  const DraServerSettings settings_;
-  const std::string own_dir_;
+  const std::string driver_, registry_dir_, own_dir_;
   const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
   std::shared_ptr<DraCalls> calls_;
   DraService<DraV1> v1_;
@@ -370,9 +368,10 @@ class KubeletDraServer final : public DraServer {
 
 }  // namespace
 
-Result<std::unique_ptr<DraServer>> DraServer::open(os::Loop& loop, DraServerSettings settings, DraAnswers& answers,
-                                                   std::function<void()> on_change) {
-  auto server = std::make_unique<KubeletDraServer>(loop, std::move(settings), answers, std::move(on_change));
+Result<std::unique_ptr<DraServer>> DraServer::open(os::Loop& loop, const std::string& driver,
+                                                   const std::string& kubelet_dir, const std::string& instance,
+                                                   DraAnswers& answers, std::function<void()> on_change) {
+  auto server = std::make_unique<KubeletDraServer>(loop, driver, kubelet_dir, instance, answers, std::move(on_change));
   TRY_STATUS(server->start());
   return server;
 }

@@ -5,8 +5,8 @@
 // facts relied on.
 //
 // kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. When
-// a socket of either kind was deleted, the server is gone: its owner makes another one. With an instance in the
-// settings, the sockets have names of their own: during a rolling update kubelet has two connections, calls the one
+// a socket of either kind was deleted, the server is gone: its owner makes another one. With an instance, the
+// sockets have names of their own: during a rolling update kubelet has two connections, calls the one
 // that it registered last, and the older one again when that is gone. Without one, or where the path would be too long,
 // the names are fixed: the newest instance takes them over.
 //
@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/time.h"
 #include "dra/prepare.h"
 #include "os/loop/loop.h"
 
@@ -41,14 +40,6 @@ class DraAnswers {
   virtual void unprepare(const dra::ClaimName& claim, Unprepared done) = 0;
 };
 
-struct DraServerSettings {
-  std::string driver;
-  std::string registry_dir = "/var/lib/kubelet/plugins_registry";
-  std::string plugins_dir = "/var/lib/kubelet/plugins";  // the driver's own directory is below
-  std::string instance;                                  // the UID of this pod, "" = fixed names
-  Duration stop_within = std::chrono::milliseconds(500);
-};
-
 struct DraServerState {
   bool serving = false;      // on both sockets
   bool registered = false;   // kubelet said so
@@ -59,10 +50,12 @@ struct DraServerState {
 
 class DraServer {
  public:
-  // on_change: as a turn of its own, after what state() gives has changed. `answers` must outlive the server. Serves at
-  // once; kubelet may ask before this returns to the loop.
-  static Result<std::unique_ptr<DraServer>> open(os::Loop& loop, DraServerSettings settings, DraAnswers& answers,
-                                                 std::function<void()> on_change);
+  // kubelet_dir: "/var/lib/kubelet"; instance: the UID of this pod, "" = fixed names. on_change: as a turn of its own,
+  // after what state() gives has changed. `answers` must outlive the server. Serves at once; kubelet may ask before
+  // this returns to the loop.
+  static Result<std::unique_ptr<DraServer>> open(os::Loop& loop, const std::string& driver,
+                                                 const std::string& kubelet_dir, const std::string& instance,
+                                                 DraAnswers& answers, std::function<void()> on_change);
   virtual ~DraServer() = default;  // calls under way end with UNAVAILABLE: kubelet asks again
 
   virtual DraServerState state() const = 0;

@@ -100,12 +100,7 @@ void NodeProgram::serve_claims() {
   for (const auto& name : names) {
     if (dra_servers_.contains(name)) continue;
     const std::string kubelet = std::filesystem::path(options_.plugin_dir).parent_path();
-    kubelet::DraServerSettings settings;
-    settings.driver = name;
-    settings.registry_dir = kubelet + "/plugins_registry";
-    settings.plugins_dir = kubelet + "/plugins";
-    settings.instance = options_.pod_uid;
-    auto opened = kubelet::DraServer::open(loop_, std::move(settings), claims_, [this] {
+    auto opened = kubelet::DraServer::open(loop_, name, kubelet, options_.pod_uid, claims_, [this] {
       want_claims();
       step();
       if (std::ranges::any_of(dra_servers_, [](const auto& each) { return each.second->state().gone; }))

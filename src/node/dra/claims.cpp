@@ -98,10 +98,10 @@ void Claims::load() {
     log::error("claims.lost", {{"what", what},
                                {"file", run_dir_ + "/" + kFile},
                                {"effect", "the claim is looked for in the CDI root, by its specification"}});
-  prepared_ = std::move(read.claims);
-  const bool found = find_lost(), forgot = forget_former_boots();
-  const auto written = found || forgot ? write() : Status();
-  if (!written)
+  prepared_ = read.claims;
+  find_lost();
+  forget_former_boots();
+  if (const auto written = prepared_ == read.claims ? Status() : write(); !written)
     log::warning("claims.not_written", {{"why", written.error()}, {"effect", "the next change writes them"}});
   if (!prepared_.empty()) log::info("claims.restored", {{"claims", prepared_.size()}});
 }
@@ -123,8 +123,7 @@ void Claims::end_of_jobs() {
 }
 
 // kubelet does not prepare the claim of a running pod again, so this file is the only other record that it is held.
-bool Claims::find_lost() {
-  bool any = false;
+void Claims::find_lost() {
   for (const auto& file : os::names_in(cdi_root_)) {
     if (!dra::is_claim_spec_file(file)) continue;
     const auto text = os::read_file(cdi_root_ + "/" + file);
@@ -136,14 +135,12 @@ bool Claims::find_lost() {
                                  {"file", cdi_root_ + "/" + file}});
     const std::string uid = read->claim->name.uid;
     prepared_[uid] = *std::move(read->claim);
-    any = true;
   }
-  return any;
 }
 
 // No container outlives a reboot. kubelet prepares the claims of those that start again; one that it does not prepare,
 // because its pod was deleted and kubelet's own record is lost, would hold its part of a GPU for good.
-bool Claims::forget_former_boots() {
+void Claims::forget_former_boots() {
   const auto forgotten = std::erase_if(prepared_, [this](const auto& each) {
     const auto& [uid, claim] = each;
     if (claim.boot.empty() || claim.boot == boot_) return false;
@@ -152,7 +149,6 @@ bool Claims::forget_former_boots() {
     return true;
   });
   if (forgotten > 0) log::info("claims.forgotten", {{"claims", forgotten}, {"why", "the node has rebooted"}});
-  return forgotten > 0;
 }
 
 void Claims::follow(ClaimInputs inputs) {

@@ -170,8 +170,8 @@ class Claims final : public kubelet::DraAnswers {
   void look_for_devices();
 
   void load();
-  bool find_lost();
-  bool forget_former_boots();
+  void find_lost();
+  void forget_former_boots();
   void end_of_jobs();
   bool lacks(const dra::Part& part) const;
   Status write();

@@ -76,10 +76,10 @@ void SlicePublisher::step() {
     ledger_.want({});
   } else {
     auto slices = dra::slices_of(wish_.devices.list, {driver_, node_, *features_});
-    if (slices.notes != withheld_)
+    if (slices.notes != now_.withheld)
       for (const auto& note : slices.notes) log::warning("dra.withheld", {{"driver", driver_}, {"why", note}});
-    withheld_ = std::move(slices.notes);
-    devices_ = wish_.devices.list.size();
+    now_.withheld = std::move(slices.notes);
+    now_.devices = wish_.devices.list.size();
     ledger_.want(std::move(slices.list));
   }
   const auto next = ledger_.next();
@@ -109,15 +109,15 @@ void SlicePublisher::settled() {
   backoff_.reset();
   conflict_ = false;
   mismatch_ = false;
-  problem_.clear();
+  now_.problem.clear();
   if (watch_ && !settled_)
     log::info("dra.published", {{"driver", driver_},
                                 {"slices", ledger_.stored().size()},
                                 {"generation", ledger_.generation()},
-                                {"devices", devices_}});
+                                {"devices", now_.devices}});
   if (!watch_) {
-    withheld_.clear();
-    devices_ = 0;
+    now_.withheld.clear();
+    now_.devices = 0;
   }
   settled_ = true;
   publish_report();
@@ -227,7 +227,7 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
       if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
     }
   }
-  ++writes_;
+  ++now_.writes;
   step();
 }
 
@@ -244,23 +244,19 @@ bool SlicePublisher::failed(const Answer& answer, const char* what) {
   retry_.start(std::max(least, backoff_.next()), [this] { step(); });
   // A first conflict comes from a second writer, or from our own write that the watch has not shown yet.
   if (answer.status == kube::http::kConflict && !std::exchange(conflict_, true)) return true;
-  if (problem != problem_)
+  if (problem != now_.problem)
     log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});
-  problem_ = problem;
+  now_.problem = problem;
   publish_report();
   return true;
 }
 
 SliceReport SlicePublisher::report() const {
-  SliceReport report;
+  SliceReport report = now_;
   report.driver = driver_.empty() ? wish_.driver : driver_;
-  report.writes = writes_;
   report.slices = ledger_.stored().size();
   report.generation = ledger_.generation();
-  report.devices = devices_;
   report.notes = wish_.devices.notes;
-  report.withheld = withheld_;
-  report.problem = problem_;
   if (wanted_ && (node_.empty() || !closed_.empty())) {
     report.state = "failing";
     report.problem = node_.empty() ? "the name of this node is not known (--node-name, $NODE_NAME)" : closed_;
@@ -269,7 +265,7 @@ SliceReport SlicePublisher::report() const {
   } else if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {
     report.state = "waiting";
     report.problem = watch_ ? watch_->reflector().reason() : "there is no API server to publish to";
-  } else if (!problem_.empty()) {
+  } else if (!now_.problem.empty()) {
     report.state = "failing";
   } else if (driver_ != wish_.driver) {
     report.state = "removing";

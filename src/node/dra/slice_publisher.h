@@ -83,14 +83,11 @@ class SlicePublisher {
   std::string node_uid_;
   dra::SliceLedger ledger_;
   std::vector<dra::StoredSlice> listed_;  // the pages of a list that is not whole yet
-  std::vector<std::string> withheld_;
-  std::size_t devices_ = 0;
-  std::string problem_;
-  bool conflict_ = false;  // the last write met one
-  bool mismatch_ = false;  // the server stored something else, since it had all the last time
+  bool conflict_ = false;                 // the last write met one
+  bool mismatch_ = false;                 // the server stored something else, since it had all the last time
   bool settled_ = false;
+  SliceReport now_;  // what is withheld, the problem, how many devices and writes; report() has the rest
   SliceReport published_report_;
-  std::uint64_t writes_ = 0;
   kube::PendingRequest request_;
   os::Timer retry_{loop_};
   os::Timer soon_{loop_};
