@@ -181,34 +181,25 @@ Percent threads_to_write(const Grant& grant, const std::vector<DeviceSlots>& hel
   return kind == Kind::kTenant || kind == Kind::kOpen ? Percent{} : grant.devices.front().limits.threads;
 }
 
-struct MostFree {
-  std::uint32_t slots = 0;
-  std::string on;  // "GPU 0"
-};
-
-// The device with the most free slots; nothing where that is not known of each.
-std::optional<MostFree> most_free(const plan::PlannedResource& resource, const Around& around) {
-  std::optional<MostFree> most;
-  for (const auto& device : resource.devices) {
-    const auto room = around.room.find(device.uuid);
-    const auto held_now = room == around.room.end() ? std::nullopt : room->second.held;
-    if (!held_now) return std::nullopt;
-    const std::uint32_t free = device.slots - std::min(device.slots, *held_now);
-    if (!most || free > most->slots) most = {free, "GPU " + device.index};
-  }
-  return most;
-}
-
 // What to ask for instead of slots that no one device has free.
 std::string ask_instead(const plan::PlannedResource& resource, const std::vector<DeviceSlots>& held, std::size_t asked,
                         const Around& around) {
   const auto most = std::ranges::max(held, {}, [](const DeviceSlots& h) { return h.device->slots; }).device->slots;
-  const auto free = most_free(resource, around);
-  if (!free || asked > most || free->slots >= asked)
+  bool known = true;  // of each device, what is held
+  DeviceSlots free;   // the most
+  for (const auto& device : resource.devices) {
+    const auto room = around.room.find(device.uuid);
+    const auto held_now = room == around.room.end() ? std::nullopt : room->second.held;
+    known = known && held_now;
+    const std::uint32_t here = device.slots - std::min(device.slots, held_now.value_or(0));
+    if (free.device == nullptr || here > free.slots) free = {&device, here};
+  }
+  if (!known || asked > most || free.slots >= asked)
     return fmt::format("ask for at most {} a container so that they fit on one GPU", most);
   return fmt::format(
-      "no GPU has {} free slots (most free: {} on {}); ask for at most {} now, or end or move a pod that holds slots",
-      asked, free->slots, free->on, free->slots);
+      "no GPU has {} free slots (most free: {} on GPU {}); ask for at most {} now, or end or move a pod that holds "
+      "slots",
+      asked, free.slots, free.device->index, free.slots);
 }
 
 Status check_sharing(const plan::PlannedResource& resource, const std::vector<DeviceSlots>& held, std::size_t asked,
