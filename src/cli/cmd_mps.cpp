@@ -6,7 +6,7 @@ namespace tranche::cli {
 
 void add_own_mps_options(CLI::App& command, MpsCommand& held) {
   auto& o = held.options;
-  add_own_option(command, "--config-of-node", o.config_of_node,
+  add_own_option(command, "--config-of-node", o.config.written,
                  "the file in which the node agent of this node writes down its configuration, "
                  "<run-dir>/config-in-force.json: followed in place of --config-file");
   add_places(command, {{"--mps-root-ctr-path", &o.mps_root_here}, {"--mps-control", &o.mps_control}});

@@ -40,12 +40,6 @@ mps::ProcessEnvironment control_environment(const MpsOptions& options, const con
 
 }  // namespace
 
-config::ConfigPlaces config_places(const MpsOptions& options) {
-  config::ConfigPlaces places;
-  places.written = options.config_of_node;
-  return places;
-}
-
 std::string mps_root_of(const MpsOptions& options, const config::Flags& flags) {
   if (!options.mps_root_here.empty()) return options.mps_root_here;
   return flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;

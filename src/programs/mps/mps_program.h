@@ -22,7 +22,7 @@ struct MpsOptions {
   config::GivenFlags flags;         // the device plugin's, from the command line: both programs plan the same
   config::Environment environment;  // of this process
   config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
-  std::string config_of_node;    // the configuration recorded by the node agent, instead of a file; "" = not followed
+  config::ConfigPlaces config;   // `written`: the configuration recorded by the node agent, instead of a file
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";  // where the node's /dev and /sys are for this process
@@ -58,7 +58,6 @@ mps::DaemonHome daemon_home(const MpsOptions& options, const config::Flags& flag
 // from the mounted driver root must find its libraries there too: `<mps root>/driver-libraries` then has links to them.
 Result<mps::ControlBinary> control_program(const MpsOptions& options, const config::Flags& flags,
                                            const std::string& mps_root_here);
-config::ConfigPlaces config_places(const MpsOptions& options);
 std::string mps_root_of(const MpsOptions& options, const config::Flags& flags);
 
 }  // namespace tranche::programs
