@@ -378,17 +378,13 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
     if (clients.empty()) {
       record->second.not_before = now + doubled(kFirstPause, kLongestPause, over.failures);
     } else if (client != clients.end() && client->outcome == mps::TerminateOutcome::kTerminated) {
-      exited(memory, process.id);
+      memory.stopped.erase(process.id);
       over.ended[process.id.pid] = {process.id.start_ticks, now};
       over.processes.erase(record);
     } else {
       record->second.not_before = now + doubled(kFirstPause, kLongestPause, ++record->second.refusals);
     }
   }
-}
-
-void exited(Memory& memory, const ProcessId& process) {
-  memory.stopped.erase(process);
 }
 
 std::string render_stopped(const StoppedProcesses& stopped) {

@@ -105,7 +105,7 @@ struct Order {
 ENUM_NAMES(Order::What::kEnd, "observe", "refuse-new", "let-in", "stop", "terminate", "kill", "continue", "ask-to-end",
            "kill")
 
-// State between samples. Only the functions below change it. A time of 0 is "not yet".
+// State between samples. Processes that exit are taken out of `stopped`. A time of 0 is "not yet".
 struct Memory {
   struct Process {
     MonoTime since{};    // first seen while its grant was over the limit
@@ -155,9 +155,6 @@ Verdict judge(const std::vector<Device>& devices, const Inputs& inputs, Memory& 
 
 // The result of a kTerminate. `clients` empty: it was not carried out.
 void answered(Memory& memory, const Order& order, const std::vector<mps::Terminated>& clients, MonoTime now);
-
-// A process has exited.
-void exited(Memory& memory, const ProcessId& process);
 
 // Whether a process in a container is one of NVIDIA's programs that administrators run on GPU nodes (DCGM, fabric
 // manager …). A process chooses its own name, and an image the names of its programs, so that neither decides alone:

@@ -364,7 +364,7 @@ void Guarding::arm(bool open) {
 }
 
 void Guarding::ended(const KnownProcess& process) {
-  guard::exited(memory_, process.id);
+  memory_.stopped.erase(process.id);
   keep_stopped();
   keep_pace();  // the driver may have stopped listing it before its exit was seen
 }

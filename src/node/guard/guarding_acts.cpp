@@ -178,7 +178,7 @@ void Guarding::signal(const guard::Order& order, int number) {
   for (const auto& process : order.processes) {
     const Status sent = processes_.signal(process.id, number);
     if (!ends && !sent && sent.error().kind == Kind::kNotFound) {  // it has exited meanwhile, and needs neither
-      guard::exited(memory_, process.id);
+      memory_.stopped.erase(process.id);
       continue;
     }
     if (order.again) {
