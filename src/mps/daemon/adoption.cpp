@@ -80,24 +80,13 @@ std::vector<pid_t> running_daemons(int host_pid) {
   return found;
 }
 
-struct Candidate {
-  pid_t pid = 0;
-  bool listens = false;  // at the daemon's socket
-};
-
-// Passes each process that may be the daemon of a pipe directory to `judge` until one returns true. Reads /proc only if
-// the socket gives no result.
-void try_candidates(const std::string& pipe, int host_pid, const std::function<bool(const Candidate&)>& judge) {
+// Passes each process of our user that may be the daemon of a pipe directory to `judge` until one returns true. Reads
+// /proc only if the socket gives no result.
+void try_candidates(const std::string& pipe, int host_pid, const std::function<bool(pid_t)>& judge) {
   const auto listens = listener_of(pipe + "/control");
-  if (listens && judge({*listens, true})) return;
+  if (listens && is_ours(*listens) && judge(*listens)) return;
   for (const pid_t pid : running_daemons(host_pid))
-    if (pid != listens && judge({pid})) return;
-}
-
-// Whether the memory of a process that runs this program may be read: one in a container can block that for as long as
-// it likes.
-bool may_be_daemon(const Candidate& candidate, const std::string& program, int host_pid) {
-  return is_control_program(program) && (candidate.listens || is_outside_of_containers(candidate.pid, host_pid));
+    if (pid != listens && judge(pid)) return;
 }
 
 std::map<std::string, std::string> environment_of(pid_t pid) {
@@ -120,10 +109,9 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
 std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = grants::Paths{mps_root}.pipe(pool);
   std::optional<pid_t> daemon;
-  try_candidates(pipe, kHost, [&](const Candidate& candidate) {
-    const pid_t pid = candidate.pid;
+  try_candidates(pipe, kHost, [&](pid_t pid) {
     const auto program = program_of(pid);
-    if (!is_ours(pid) || !program || !may_be_daemon(candidate, *program, kHost)) return false;
+    if (!program || !is_control_program(*program)) return false;
     const std::string theirs = value_of(environment_of(pid), kPipe);
     if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
     daemon = pid;
@@ -150,14 +138,12 @@ bool runs(pid_t pid, const std::string& program, const ExpectedDaemon& expected)
 }
 
 // nullopt: not a daemon of this pipe directory.
-Result<std::optional<os::ProcessRef>> judge(const Candidate& candidate, const std::string& pipe,
-                                            const ExpectedDaemon& expected) {
-  const pid_t pid = candidate.pid;
+Result<std::optional<os::ProcessRef>> judge(pid_t pid, const std::string& pipe, const ExpectedDaemon& expected) {
   const auto ref = os::process_ref(pid);
-  if (!ref || !is_ours(pid)) return std::nullopt;
+  if (!ref) return std::nullopt;
   const auto program = program_of(pid);
   if (!program && program.error().code == ENOENT) return std::nullopt;  // a kernel thread, or it has exited
-  if (program && !may_be_daemon(candidate, *program, expected.home.host_pid)) return std::nullopt;
+  if (program && !is_control_program(*program)) return std::nullopt;
   const auto environ = program ? os::read_file(fmt::format("/proc/{}/environ", pid)) : Result<std::string>("");
   if (!program || !environ) {
     if (os::process_ref(pid) != ref) return std::nullopt;  // it exited during the check
@@ -218,8 +204,8 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
 Result<std::optional<os::ProcessRef>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected) {
   std::optional<os::ProcessRef> found;
   std::optional<Error> conflict;
-  try_candidates(pipe, expected.home.host_pid, [&](const Candidate& candidate) {
-    const auto judged = judge(candidate, pipe, expected);
+  try_candidates(pipe, expected.home.host_pid, [&](pid_t pid) {
+    const auto judged = judge(pid, pipe, expected);
     if (!judged) conflict = conflict.value_or(judged.error());
     if (judged) found = *judged;
     return found.has_value();
