@@ -136,11 +136,6 @@ class ProofTurn {
   }
 
   void on(const ProofTick&) {
-    if (p_.running && now_ >= *p_.last_started + settings_.lost_after) {
-      actions.push_back(CancelProof{});
-      // Clients and servers are unknown: both are terminated, which does nothing if there are none.
-      on(ProofEnded{ProofVerdict::kWedged, "the CUDA start left no report", true, true});
-    }
     if (p_.step_due && now_ >= *p_.step_due) on(StepDone{});
     if (fault_is_old() && p_.serves && p_.step == Step::kNone) {
       cancel();
@@ -250,7 +245,6 @@ std::optional<MonoTime> wake_at(const Proof& state, const ProofSettings& setting
   const auto sooner = [&](const std::optional<MonoTime>& other) {
     if (other) at = at ? std::min(*at, *other) : *other;
   };
-  if (state.running) sooner(*state.last_started + settings.lost_after);
   if (state.serves && !state.running) sooner(state.due);
   sooner(state.step_due);
   if (state.serves && state.step == Step::kNone && state.fault_since)

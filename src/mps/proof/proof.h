@@ -22,7 +22,6 @@ namespace tranche::mps {
 struct ProofSettings {
   Duration every = std::chrono::minutes(10);           // 0 = no proofs at all
   Duration deadline = std::chrono::seconds(10);        // for each stage of the start
-  Duration lost_after = std::chrono::seconds(30);      // a proof that has not reported its end by then counts as lost
   Duration settle = std::chrono::milliseconds(200);    // from a doubt, or a step, to the proof
   Duration doubt_every = std::chrono::seconds(10);     // minimum interval of proofs after Doubt::paced
   Duration again = std::chrono::seconds(1);            // after a failed proof
@@ -85,7 +84,7 @@ struct StepDone {};
 struct ProofTick {};
 using ProofEvent = std::variant<PoolServes, PoolLeft, Doubt, FaultHandled, ProofEnded, StepDone, ProofTick>;
 
-struct StartProof {};
+struct StartProof {};  // ProofEnded follows, unless it is cancelled
 struct CancelProof {};
 struct EndStep {
   Step step = Step::kNone;
