@@ -18,11 +18,6 @@ constexpr std::size_t kWords = 2;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
 constexpr int kMostWaits = 4;
 
-bool has_all_of(const std::vector<os::ProcessRef>& ending, const std::vector<os::ProcessRef>& more) {
-  const auto is_ending = [&](const os::ProcessRef& ref) { return std::ranges::find(ending, ref) != ending.end(); };
-  return !more.empty() && std::ranges::all_of(more, is_ending);
-}
-
 bool runs(const os::ProcessRef& ref) {
   const auto sight = os::look_at_process(ref.pid);
   return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
@@ -53,8 +48,7 @@ EndingProcesses parse_ending(std::string_view text) {
 class Endings::Ending {
  public:
   Ending(Endings& all, std::uint64_t id, Settings settings, const std::vector<os::ProcessRef>& clients)
-      : asked(clients),
-        recorded(clients.begin(), clients.end()),
+      : recorded(clients.begin(), clients.end()),
         all_(all),
         id_(id),
         settings_(std::move(settings)),
@@ -62,13 +56,12 @@ class Endings::Ending {
   Ending(const Ending&) = delete;
   Ending& operator=(const Ending&) = delete;
 
-  void begin() {
-    for (const auto& ref : asked) (void)add(ref);
+  void begin(const std::vector<os::ProcessRef>& clients) {
+    for (const auto& ref : clients) (void)add(ref);
     stopped_ = all_.loop_.now();
     wait();
   }
 
-  const std::vector<os::ProcessRef> asked;
   EndingProcesses recorded;  // in the file, before they are stopped
   std::vector<Done> done;
 
@@ -190,13 +183,15 @@ Endings::Endings(os::Loop& loop, std::optional<os::Dir> root) : loop_(loop), roo
 Endings::~Endings() = default;
 
 void Endings::begin(Settings settings, const std::vector<os::ProcessRef>& clients, Done done) {
-  for (auto& [id, ending] : endings_)
-    if (has_all_of(ending->asked, clients)) return ending->done.push_back(std::move(done));
+  for (auto& [id, ending] : endings_) {
+    const auto is_ending = [&](const os::ProcessRef& ref) { return ending->recorded.contains(ref); };
+    if (!clients.empty() && std::ranges::all_of(clients, is_ending)) return ending->done.push_back(std::move(done));
+  }
   const std::uint64_t id = ++last_;
   auto& ending = *(endings_[id] = std::make_unique<Ending>(*this, id, std::move(settings), clients));
   ending.done.push_back(std::move(done));
   keep();
-  ending.begin();
+  ending.begin(clients);
 }
 
 void Endings::ended(std::uint64_t id, const std::vector<Terminated>& outcomes) {
