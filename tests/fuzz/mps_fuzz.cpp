@@ -43,7 +43,7 @@ FUZZ(grant_limits) {
   if (!mps::check_limits(*terms->limits)) std::abort();
   const auto limited = mps::limits_for(*terms->limits, std::vector<std::string>{terms->limits->front().uuid});
   if (!limited || limited->memory.size() != 1) std::abort();
-  const auto input = mps::exchange_for(mps::ApplyLimits{1, *limited}).input;
+  const auto input = mps::exchange_for(mps::ApplyLimits{*limited}).input;
   if (tranche::lines_of(input).size() != 2 || input.find(';') != std::string::npos) std::abort();
 }
 

@@ -97,25 +97,11 @@ void Question::finish(const Result<std::string>& result) {
 
 // --- one session after the other -------------------------------------------------------------------------------------
 
-bool Sessions::urgent() const {
-  const auto is_urgent = [](const Question* each) { return each->asked_.urgent; };
-  return (open_ != nullptr && is_urgent(open_)) || std::ranges::any_of(waiting_, is_urgent);
-}
-
 std::unique_ptr<Question> Sessions::ask(SessionAsked what, Question::Done done) {
   std::unique_ptr<Question> question(new Question(loop_, std::move(what), std::move(done), this));
   waiting_.push_back(question.get());
-  wait_for_turn(*question);
   begin_soon();
   return question;
-}
-
-void Sessions::wait_for_turn(Question& question) {
-  if (!question.asked_.urgent) return;
-  question.timer_.start(question.left(), [this, &question] {
-    const Error waited{Kind::kTimeout, "another control session took all the time there was", target_.argv[0], 0};
-    question.finish(std::unexpected(question.refused_.value_or(waited)));
-  });
 }
 
 void Sessions::begin_soon(Duration pause) {
@@ -126,10 +112,8 @@ void Sessions::begin_soon(Duration pause) {
 
 void Sessions::begin_next() {
   if (open_ != nullptr || waiting_.empty()) return;
-  auto first = std::ranges::find_if(waiting_, [](const Question* each) { return each->asked_.urgent; });
-  if (first == waiting_.end()) first = waiting_.begin();
-  open_ = *first;
-  waiting_.erase(first);
+  open_ = waiting_.front();
+  waiting_.pop_front();
   open_->begin(target_);
   if (const auto on_begun = open_->asked_.on_begun) on_begun();  // may destroy the question
 }
@@ -140,7 +124,6 @@ bool Sessions::try_again(Question& question) {
   question.process_.reset();
   open_ = nullptr;
   waiting_.push_front(&question);
-  wait_for_turn(question);
   begin_soon(kSessionPause);
   return true;
 }

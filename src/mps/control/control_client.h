@@ -30,8 +30,7 @@ struct ControlTarget {
 
 struct SessionAsked {
   std::string input = {};
-  Duration deadline{};  // counts from the session's start; if urgent, from ask(), waiting included
-  bool urgent = false;
+  Duration deadline{};                  // counts from the session's start
   std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
 };
 
@@ -74,23 +73,20 @@ std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const
                               Question::Done done);
 
 // Queues the control sessions of one daemon, which serves one session at a time and refuses a second
-// (docs/internals/evidence/mps-handshake.md). Urgent sessions go first; otherwise the order of ask() counts. A session
-// that is refused because another program holds the daemon is repeated until its deadline. Loop thread; all questions
-// must be destroyed before this object.
+// (docs/internals/evidence/mps-handshake.md), in the order of ask(). A session that is refused because another program
+// holds the daemon is repeated until its deadline. Loop thread; all questions must be destroyed before this object.
 class Sessions {
  public:
   Sessions(os::Loop& loop, ControlTarget target) : loop_(loop), target_(std::move(target)) {}
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // As the function mps::ask(), with two more errors: kTimeout when an urgent session did not start in time, kConflict
-  // when another program held the session until the deadline.
+  // As the function mps::ask(), with one more error: kConflict when another program held the session until the
+  // deadline.
   std::unique_ptr<Question> ask(SessionAsked what, Question::Done done);
-  bool urgent() const;  // an urgent session is open or waits
 
  private:
   friend class Question;
-  void wait_for_turn(Question& question);
   void begin_soon(Duration pause = {});
   void begin_next();
   bool try_again(Question& question);  // false: there is no time left

@@ -162,8 +162,8 @@ std::vector<std::string> daemon_options(bool multiuser) {
 Exchange exchange_for(const Ask& action) {
   return {get(action.limits) + kServers, [action](const std::string& reply) -> Onward {
             auto daemon = parse_health_session(action.limits, reply);
-            if (!daemon) return Event(QuestionFailed{action.id, daemon.error()});
-            return ask_next_server(action.limits, std::move(daemon->servers), {action.id, {}, daemon->defaults});
+            if (!daemon) return Event(QuestionFailed{daemon.error()});
+            return ask_next_server(action.limits, std::move(daemon->servers), {{}, daemon->defaults});
           }};
 }
 
@@ -171,8 +171,8 @@ Exchange exchange_for(const ApplyLimits& action) {
   return {set(action.limits, action.server), [action](const std::string& reply) -> Onward {
             // The next answer shows whether a server refused or has exited.
             const auto refusal = action.server ? std::nullopt : refusal_in(threads_of("set", {}), reply);
-            if (refusal) return Event(QuestionFailed{action.id, *refusal});
-            return exchange_for(Ask{action.id, action.limits});
+            if (refusal) return Event(QuestionFailed{*refusal});
+            return exchange_for(Ask{action.limits});
           }};
 }
 
@@ -186,10 +186,10 @@ Exchange exchange_for_next_clients(const std::string& pool, const std::vector<in
   return {turn_session(servers, limits), [=](const std::string& reply) -> Onward {
             const auto running = parse_turn_session(servers, limits, reply);
             const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
-            if (!running && !ended_meanwhile) return Event(QuestionFailed{0, running.error()});
+            if (!running && !ended_meanwhile) return Event(QuestionFailed{running.error()});
             if (running && running->servers == servers) return Event(AdmissionLimitsSet{limits, running->defaults});
             if (most_sessions == 1)
-              return Event(QuestionFailed{0, {Kind::kUnavailable, "servers of this pool come and go", pool, 0}});
+              return Event(QuestionFailed{{Kind::kUnavailable, "servers of this pool come and go", pool, 0}});
             const auto next = ended_meanwhile ? std::vector<int>{} : running->servers;
             return exchange_for_next_clients(pool, next, limits, most_sessions - 1);
           }};

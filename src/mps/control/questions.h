@@ -41,9 +41,10 @@ Exchange exchange_for(const Ask& action);
 Exchange exchange_for(const ApplyLimits& action);
 std::string quit_daemon(Duration patience);  // the input of a run; the daemon's exit is the answer
 // Sets the limits for the next clients on the daemon of `pool` and on its servers, and reads them back. Ends in
-// AdmissionLimitsSet or QuestionFailed.
+// AdmissionLimitsSet or QuestionFailed. A server that starts during a session requires one more; not more than one
+// server starts at a time.
 Exchange exchange_for_next_clients(const std::string& pool, const std::vector<int>& servers, const DaemonLimits& limits,
-                                   int most_sessions);
+                                   int most_sessions = 4);
 // The input of one of its runs, which also lists the servers that run by now. A server that started meanwhile got the
 // defaults, which are the same limits unless it started before they were set.
 std::string turn_session(const std::vector<int>& servers, const DaemonLimits& limits);

@@ -36,11 +36,10 @@ TEST(Questions, StartAndAskTheDaemon) {
   EXPECT_THAT(daemon_options(false), ElementsAre("-f"));
   EXPECT_THAT(daemon_options(true), ElementsAre("-f", "-M"));
   EXPECT_EQ(quit_daemon(std::chrono::seconds(10)), "quit -t 10\n");
-  const Talk asked(exchange_for(Ask{7, kLimits}),
+  const Talk asked(exchange_for(Ask{kLimits}),
                    {"10.0\n14G\n12\n13\n", "ACTIVE\n10.0\n14G\n101\n", "Server 13 not found\n"});
   const auto* answered = asked.came_to<Answered>();
   ASSERT_NE(answered, nullptr);
-  EXPECT_EQ(answered->id, 7u);
   EXPECT_EQ(answered->defaults, (DaemonLimits{{{kGpu, gib(14)}}, Percent::whole(10)}));
   ASSERT_EQ(answered->servers.size(), 1u) << "one that ended in between is nobody's fault";
   EXPECT_EQ(answered->servers[0].pid, 12);
@@ -48,13 +47,13 @@ TEST(Questions, StartAndAskTheDaemon) {
 }
 
 TEST(Questions, SetLimitsAndReadThemBack) {
-  const Talk applied(exchange_for(ApplyLimits{1, kLimits}), {"10.0\n", "10.0\n14G\n"});
+  const Talk applied(exchange_for(ApplyLimits{kLimits}), {"10.0\n", "10.0\n14G\n"});
   ASSERT_NE(applied.came_to<Answered>(), nullptr);
   EXPECT_EQ(applied.came_to<Answered>()->defaults, (DaemonLimits{{{kGpu, gib(14)}}, Percent::whole(10)}));
-  const Talk refused(exchange_for(ApplyLimits{2, kLimits}), {"Insufficient privileges for UID 7.\n"});
+  const Talk refused(exchange_for(ApplyLimits{kLimits}), {"Insufficient privileges for UID 7.\n"});
   ASSERT_NE(refused.came_to<QuestionFailed>(), nullptr);
   EXPECT_EQ(refused.came_to<QuestionFailed>()->error.kind, Kind::kDenied);
-  const Talk of_server(exchange_for(ApplyLimits{4, kLimits, 12}), {"Server 12 not found\n", "10.0\n14G\n"});
+  const Talk of_server(exchange_for(ApplyLimits{kLimits, 12}), {"Server 12 not found\n", "10.0\n14G\n"});
   EXPECT_NE(of_server.came_to<Answered>(), nullptr) << "it has exited, which is not the daemon's fault";
 }
 

@@ -38,9 +38,9 @@ class SessionsTest : public ::testing::Test {
   ControlTarget target() const {
     return {{scratch_ / "control"}, {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
   }
-  void ask(const std::string& word, Duration deadline, bool urgent = false) {
-    questions_.push_back(sessions_->ask(
-        {.input = word + "\n", .deadline = deadline, .urgent = urgent}, [this](const Result<std::string>& reply) {
+  void ask(const std::string& word, Duration deadline) {
+    questions_.push_back(
+        sessions_->ask({.input = word + "\n", .deadline = deadline}, [this](const Result<std::string>& reply) {
           answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
           if (answers_.size() == wanted_) loop_->stop();
         }));
@@ -65,29 +65,11 @@ TEST_F(SessionsTest, RunOneAfterTheOtherInTheOrderOfAsking) {
   EXPECT_THAT(answers_, ElementsAre("slow\n", "a\n", "b\n"));
 }
 
-TEST_F(SessionsTest, LetUrgentOnesGoFirst) {
-  for (const char* word : {"slow", "a"}) ask(word, 60s);
-  ask("urgent", 60s, true);
-  EXPECT_TRUE(sessions_->urgent());
-  run_until(3);
-  EXPECT_EQ(answers_.back(), "a\n");
-}
-
-TEST_F(SessionsTest, DoNotCountWaitingAgainstAnOrdinaryQuestion) {
-  for (int i = 0; i < 4; ++i) ask("slow", 60s, true);
+TEST_F(SessionsTest, DoNotCountWaitingAgainstAQuestion) {
+  for (int i = 0; i < 4; ++i) ask("slow", 60s);
   ask("a", 1s);
   run_until(5);
   EXPECT_EQ(answers_.back(), "a\n");
-}
-
-TEST_F(SessionsTest, EndAnUrgentQuestionWhoseTurnDoesNotComeInTime) {
-  ask("long", 60s, true);
-  ask("b", 5ms, true);
-  run_until(1);
-  EXPECT_THAT(answers_, ElementsAre("timeout: another control session took all the time there was"));
-  ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held.end", ""));
-  run_until(2);
-  EXPECT_EQ(answers_.back(), "long\n");
 }
 
 // Promise: mps/control: A session that a foreign process holds is tried again and the pool serves on.
@@ -95,16 +77,16 @@ TEST_F(SessionsTest, TryAgainWhileSomebodyElseHoldsTheSession) {
   const auto dir = os::Dir::open(scratch_.path());
   ASSERT_TRUE(dir->write_atomically("held", ""));
   ask("a", 60s);
-  ask("urgent", 60s, true);
+  ask("b", 60s);
   loop_->after(100ms, [&] { EXPECT_TRUE(dir->remove("held")); });
   run_until(2);
-  EXPECT_THAT(answers_, ElementsAre("urgent\n", "a\n"));
+  EXPECT_THAT(answers_, ElementsAre("a\n", "b\n"));
 }
 
 TEST_F(SessionsTest, SayThatSomebodyElseHeldTheSessionAllTheTime) {
   ASSERT_TRUE(os::Dir::open(scratch_.path())->write_atomically("held", ""));
   ask("a", 1s);
-  ask("b", 1s, true);
+  ask("b", 1s);
   run_until(2);
   for (const auto& answer : answers_) {
     EXPECT_EQ(answer, "conflict: another client holds the daemon's one control session");

@@ -54,12 +54,9 @@ class Turn {
   std::vector<Action> actions;
 
   void on(const Want& event) {
+    if (s_.state == State::kStopping) return;
     const bool same = event.desired == s_.desired;
     s_.desired = event.desired;
-    if (s_.state == State::kStopping) {
-      s_.start_again = true;
-      return;
-    }
     const bool begins = s_.state == State::kAbsent || s_.state == State::kGivenUp;
     if (same && !begins) return;
     s_.untouched = false;
@@ -85,18 +82,18 @@ class Turn {
     if (*event.adopted) s_.may_have_clients = s_.untouched = true;
     if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
     if (s_.state == State::kStarting) s_.timer.reset();
-    if (s_.state == State::kStarting && s_.question == 0) ask();
+    if (s_.state == State::kStarting && !s_.asking) ask();
   }
 
   void on(const DaemonExited& event) {
     static_cast<DaemonSeen&>(s_) = {};
-    if (s_.state == State::kStopping) return ended();
+    if (s_.state == State::kStopping) return enter(State::kAbsent, "");
     if (s_.state == State::kStarting || s_.state == State::kConfiguring || s_.state == State::kServing)
       fail("the MPS control daemon " + event.note);  // in the other states, the next step does not depend on it
   }
 
   void on(const Answered& event) {
-    if (!is_open(event.id)) return;
+    if (!std::exchange(s_.asking, false)) return;
     note_servers(event.servers);
     if (s_.state == State::kStarting) {
       s_.mute = false;
@@ -144,11 +141,11 @@ class Turn {
     s_.turn_problem = event.why;
     if (s_.state != State::kServing) return;
     s_.reason = serving_note(s_);
-    if (s_.question == 0) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
+    if (!s_.asking) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
   }
 
   void on(const QuestionFailed& event) {
-    if (!is_open(event.id)) return;
+    if (!std::exchange(s_.asking, false)) return;
     switch (s_.state) {
       case State::kStarting:
         return still_mute(event.error);
@@ -181,7 +178,7 @@ class Turn {
   }
 
   void on(const LookNow&) {
-    if (s_.state == State::kServing && s_.question == 0) s_.timer = now_;
+    if (s_.state == State::kServing && !s_.asking) s_.timer = now_;
   }
 
   void on(const Replace& event) {
@@ -191,9 +188,8 @@ class Turn {
   }
 
   void on(const Tick&) {
-    if (s_.question != 0 && now_ >= s_.question_due) {
-      on(QuestionFailed{s_.question, Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
-    }
+    if (s_.asking && now_ >= s_.question_due)
+      on(QuestionFailed{Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
     if (s_.ping_at && now_ >= *s_.ping_at) ping();
     if (!s_.timer || now_ < *s_.timer) return;
     s_.timer.reset();
@@ -201,7 +197,6 @@ class Turn {
   }
 
   void on(const StopAsked&) {
-    s_.start_again = false;
     if (s_.state == State::kStopping) return;
     if (s_.alive) return enter_stopping();
     enter(State::kAbsent, "");
@@ -213,7 +208,7 @@ class Turn {
     s_.state = state;
     s_.reason = std::move(reason);
     s_.applied = false;
-    s_.question = 0;
+    s_.asking = false;
     s_.timer.reset();
     s_.ping_at.reset();
   }
@@ -227,37 +222,23 @@ class Turn {
     enter(State::kStopping, "asked to stop");
     s_.sent_term = false;
     s_.timer = now_ + settings_.quit_patience;
-    actions.push_back(Quit{open_question(), settings_.quit_patience});
+    open_question(Quit{settings_.quit_patience});
   }
 
-  void ended() {
-    enter(State::kAbsent, "");
-    if (!s_.start_again) return;
-    s_.start_again = false;
-    s_.failures = 0;
-    begin();
-  }
-
-  QuestionId open_question() {
-    s_.question = ++s_.last_question;
+  void open_question(Action action) {
+    s_.asking = true;
     // The caller reports a question without an answer in time; this covers a lost report.
     s_.question_due = now_ + settings_.answer_patience;
-    return s_.question;
-  }
-
-  bool is_open(QuestionId id) {
-    if (id == 0 || id != s_.question) return false;
-    s_.question = 0;
-    return true;
+    actions.push_back(std::move(action));
   }
 
   void ask() {
     s_.gone_servers.clear();
-    actions.push_back(Ask{open_question(), limits_to_set(s_)});
+    open_question(Ask{limits_to_set(s_)});
   }
   void apply_limits(std::optional<int> server = {}) {
     s_.gone_servers.clear();
-    actions.push_back(ApplyLimits{open_question(), limits_to_set(s_), server});
+    open_question(ApplyLimits{limits_to_set(s_), server});
   }
 
   // The daemon's own limits come before its servers'.
@@ -398,14 +379,7 @@ class Turn {
     if (s_.failures >= settings_.start_limit) {
       return enter(State::kGivenUp, fmt::format("given up after {} failures in a row; the last: {}", s_.failures, why));
     }
-    enter_backing_off(why, next_delay());
-  }
-
-  Duration next_delay() {
-    const auto capped = doubled(settings_.backoff_first, settings_.backoff_longest, s_.failures);
-    // 75 % to 125 %, so that the daemons of a node do not all start at the same moment.
-    const double unit = static_cast<double>(next_random(s_.jitter) >> 11) * 0x1.0p-53;
-    return Duration(static_cast<Duration::rep>(static_cast<double>(capped.count()) * (0.75 + 0.5 * unit)));
+    enter_backing_off(why, doubled(settings_.backoff_first, settings_.backoff_longest, s_.failures));
   }
 
   void forget_failures_when_stable() {
@@ -493,7 +467,7 @@ std::uint32_t live_clients(const Supervisor& state) {
 std::optional<MonoTime> wake_at(const Supervisor& state) {
   std::optional<MonoTime> at = state.timer;
   const auto sooner = [&](MonoTime other) { at = at ? std::min(*at, other) : other; };
-  if (state.question != 0) sooner(state.question_due);
+  if (state.asking) sooner(state.question_due);
   if (state.ping_at) sooner(*state.ping_at);
   return at;
 }

@@ -20,7 +20,8 @@
 // If a relay admits clients one after the other, each with its grant's own limits (mps/protocol/requests.h), the
 // daemon and its servers hold the limits of the last admitted client: `turn`. They are then compared with those.
 //
-// At most one question is open. Its answer carries the question's id; answers with any other id are ignored.
+// At most one question is open: an action that asks another one, or a state that does not wait for its answer, drops
+// it.
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -70,9 +71,7 @@ struct ServerSeen {
   friend bool operator==(const ServerSeen&, const ServerSeen&) = default;
 };
 
-using QuestionId = std::uint64_t;  // 0 = none
-
-struct Want {  // starts the daemon, or changes its limits
+struct Want {  // starts the daemon, or changes its limits; without effect while it stops
   DaemonLimits desired;
 };
 struct Spawned {
@@ -82,7 +81,6 @@ struct DaemonExited {
   std::string note;  // "was killed by signal 9 (Killed)"
 };
 struct Answered {
-  QuestionId id = 0;
   std::vector<ServerSeen> servers;
   DaemonLimits defaults = {};  // the daemon's, for servers to come
 };
@@ -92,14 +90,13 @@ struct ServerLogged {  // a server's status from a log line, which arrives soone
 };
 struct ClientLogged {};  // a client connected
 struct QuestionFailed {
-  QuestionId id = 0;
   // kTimeout, kNotFound, kInvalid: the daemon's fault. kConflict: another program uses the session. Others: ours.
   Error error;
 };
 struct Pinged {
   Status greeted = {};
 };
-struct PingSkipped {};  // clients are being terminated: the daemon is busy with that and not unresponsive
+struct PingSkipped {};  // our own CUDA start runs: the daemon may be busy with it and is not unresponsive
 struct LookNow {};      // a caller waits for its clients to exit: ask now instead of at the next interval
 struct Replace {        // the daemon answers but does not work
   std::string why;
@@ -119,18 +116,15 @@ using Event =
 
 struct SpawnDaemon {};  // or adopt the one that runs
 struct Ask {            // the daemon's defaults, and its servers with their clients and limits
-  QuestionId id = 0;
   DaemonLimits limits;  // the devices to query
 };
 struct ApplyLimits {  // then as Ask
-  QuestionId id = 0;
   DaemonLimits limits;
   std::optional<int> server = {};  // that started with other limits; absent: the daemon's defaults
 };
 struct PingDaemon {};
 struct OpenEndpoints {};  // link the daemon's socket into every endpoint, or let the relay admit clients
 struct Quit {
-  QuestionId id = 0;
   Duration patience{};
 };
 struct SignalDaemon {
@@ -163,7 +157,7 @@ struct DaemonSeen {
   Greeting greeting = Greeting::kUntried;
   bool pinging = false;  // a ping is in progress
   std::optional<MonoTime> ping_at;
-  QuestionId question = 0;  // the open one
+  bool asking = false;  // a question is open
   friend bool operator==(const DaemonSeen&, const DaemonSeen&) = default;
 };
 
@@ -174,13 +168,10 @@ struct Supervisor : DaemonSeen {
   DaemonLimits desired;
   std::uint64_t restarts = 0;  // daemons started after the first
   int failures = 0;            // consecutive
-  std::uint64_t jitter = 0;    // state of the generator; use a different seed for each pool
 
-  bool start_again = false;  // a start was requested while stopping
   bool spawned_before = false;
   bool sent_term = false;  // while stopping: SIGTERM, after "quit"
   MonoTime unanswered_since{};
-  QuestionId last_question = 0;
   MonoTime question_due{};
   std::optional<MonoTime> timer;
 

@@ -38,13 +38,12 @@ struct Rig {
     if (const auto at = wake_at(s)) now = std::max(now, *at);
     return feed(Tick{});
   }
-  QuestionId open() const { return s.question; }
   // With the defaults that were read back last.
   Rig& answer(std::vector<ServerSeen> servers = {}) {
-    return feed(Answered{open(), std::move(servers), s.read_back.value_or(DaemonLimits())});
+    return feed(Answered{std::move(servers), s.read_back.value_or(DaemonLimits())});
   }
-  Rig& read(const DaemonLimits& defaults) { return feed(Answered{open(), s.servers, defaults}); }
-  Rig& failed(const Error& error) { return feed(QuestionFailed{open(), error}); }
+  Rig& read(const DaemonLimits& defaults) { return feed(Answered{s.servers, defaults}); }
+  Rig& failed(const Error& error) { return feed(QuestionFailed{error}); }
 };
 
 // The states that a test row can start from.

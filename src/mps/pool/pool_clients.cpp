@@ -13,11 +13,6 @@
 namespace tranche::mps {
 namespace {
 
-constexpr Duration kClientQuestion = std::chrono::seconds(1);
-// Of a change of the next clients' limits: a server that starts during one requires one more; not more than one server
-// starts at a time.
-constexpr int kMostSessions = 4;
-
 // Of a client that has exited: the first of its heirs that was not terminated, or any.
 Terminated outcome_of(int pid, const std::vector<os::ProcessRef>& heirs, const std::vector<Terminated>& outcomes) {
   Terminated own{pid, TerminateOutcome::kNotAClient, "the process has exited"};
@@ -163,7 +158,7 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
   const auto query = side_queries_.emplace(side_queries_.end());
-  converse(*query, {.deadline = kClientQuestion, .urgent = true}, exchange_for(Ask{0, state_.desired}),
+  converse(*query, {.deadline = settings_.supervisor.question_deadline}, exchange_for(Ask{state_.desired}),
            [=, this, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
              side_queries_.erase(query);
              if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
@@ -226,7 +221,7 @@ void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
   if (holds(limits)) return done({});
   next_limits_ = std::make_unique<LimitsChange>(limits, std::move(done));
   converse(next_limits_->question, {.deadline = settings_.supervisor.question_deadline},
-           exchange_for_next_clients(settings_.id, servers(), limits, kMostSessions),
+           exchange_for_next_clients(settings_.id, servers(), limits),
            [this](const Event& event) { next_limits_set(event); });
 }
 

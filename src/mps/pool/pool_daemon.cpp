@@ -272,9 +272,7 @@ PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change
       daemon_environment_(environment_at_home(settings_.home, environment_of(settings_, paths_at_home(settings_)))),
       sessions_(loop, {{settings_.binary.path}, environment_}),
       prover_(std::make_unique<Prover>(loop, settings_.proof, *this)),
-      orphans_(std::make_unique<EndingServers>(loop, kOrphanPatience, [this] { report_change(state_); })) {
-  state_.jitter = stable_hash(settings_.id);
-}
+      orphans_(std::make_unique<EndingServers>(loop, kOrphanPatience, [this] { report_change(state_); })) {}
 
 PoolDaemon::~PoolDaemon() = default;
 
@@ -323,7 +321,7 @@ void PoolDaemon::feed(Event event) {
     events_.pop_front();
     const State was = state_.state;
     const auto actions = step(state_, next, loop_.now(), settings_.supervisor);
-    if (state_.question == 0) question_.reset();
+    if (!state_.asking) question_.reset();
     for (const auto& action : actions) std::visit([this](const auto& a) { act(a); }, action);
     if (state_.state != State::kServing) abandon_next_limits();
     inform_prover(was);
@@ -343,8 +341,7 @@ void PoolDaemon::inform_prover(State was) {
     const bool same_daemon = state_.alive && !state_.dying && is != State::kStopping;
     prover_->feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
   }
-  const bool handled = std::ranges::any_of(state_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
-  if (std::exchange(fault_handled_, handled) != handled) prover_->feed(FaultHandled{handled});
+  prover_->feed(FaultHandled{std::ranges::find(state_.servers, "FAULT", &ServerSeen::status) != state_.servers.end()});
 }
 
 void PoolDaemon::arm_timer() {
@@ -463,20 +460,18 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
 void PoolDaemon::converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
                           const std::function<void(Event)>& done) {
   how.input = std::move(what.input);
-  const MonoTime due = loop_.now() + how.deadline;
   open = sessions_.ask(how, [=, this, &open, then = std::move(what.then)](const Result<std::string>& reply) mutable {
-    if (!reply) return done(QuestionFailed{0, reply.error()});
+    if (!reply) return done(QuestionFailed{reply.error()});
     auto onward = then(*reply);
     auto* more = std::get_if<Exchange>(&onward);
     if (more == nullptr) return done(std::get<Event>(std::move(onward)));
-    if (how.urgent) how.deadline = std::max(Duration{}, due - loop_.now());
     converse(open, how, std::move(*more), done);
   });
 }
 
 // The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
 // server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
-void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& exchange) {
+void PoolDaemon::ask(const DaemonLimits& limits, const Exchange& exchange) {
   asked_ = 0;
   const auto begun = [this] {
     if (asked_ == 0) asked_ = os::boot_ticks();
@@ -487,8 +482,7 @@ void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& 
              if (auto* failed = std::get_if<QuestionFailed>(&event)) {
                // The start may have ended a moment ago: the daemon had no time to answer since.
                const bool held = begun_while_held_ || proof_pid() != 0;
-               if (failed->error.kind == Kind::kTimeout && held) return ask(id, limits, exchange);
-               failed->id = id;
+               if (failed->error.kind == Kind::kTimeout && held) return ask(limits, exchange);
              }
              if (auto* answered = std::get_if<Answered>(&event)) {
                heard_servers(asked_, answered->servers);
@@ -503,7 +497,7 @@ void PoolDaemon::ask(QuestionId id, const DaemonLimits& limits, const Exchange& 
 }
 
 void PoolDaemon::act(const PingDaemon&) {
-  if (sessions_.urgent() || proof_pid() != 0) return feed(PingSkipped{});
+  if (proof_pid() != 0) return feed(PingSkipped{});
   settings_.logs->rest();  // the daemon logs the connection and its end
   ping_ = std::make_unique<Ping>(loop_, pipe() + "/control", settings_.supervisor.ping_deadline,
                                  [this](const Result<bool>& greeted) {

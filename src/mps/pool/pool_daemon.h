@@ -123,8 +123,8 @@ class PoolDaemon {
   PoolDaemon& operator=(const PoolDaemon&) = delete;
 
   void want(const DaemonLimits& limits) { feed(Want{limits}); }
-  void stop() { feed(StopAsked{}); }
-  void look() { feed(LookNow{}); }  // lists the servers' clients now
+  void stop() { feed(StopAsked{}); }  // for good
+  void look() { feed(LookNow{}); }    // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
   void doubt();
@@ -170,8 +170,8 @@ class PoolDaemon {
   void proof_changed(const Proof& before);
 
   void act(const SpawnDaemon&);
-  void act(const Ask& action) { ask(action.id, action.limits, exchange_for(action)); }
-  void act(const ApplyLimits& action) { ask(action.id, action.limits, exchange_for(action)); }
+  void act(const Ask& action) { ask(action.limits, exchange_for(action)); }
+  void act(const ApplyLimits& action) { ask(action.limits, exchange_for(action)); }
   void act(const PingDaemon&);
   void act(const OpenEndpoints&);
   void act(const Quit& action);
@@ -180,7 +180,7 @@ class PoolDaemon {
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
   void daemon_ended(const os::ExitNote& note);
-  void ask(QuestionId id, const DaemonLimits& limits, const Exchange& exchange);  // of the supervisor
+  void ask(const DaemonLimits& limits, const Exchange& exchange);  // of the supervisor
   // Steps through the exchange until it produces an event, which is QuestionFailed if a run fails. `done` runs once, in
   // a callback of its own. `open` holds the question; dropping that ends it all.
   void converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
@@ -228,7 +228,6 @@ class PoolDaemon {
   Duration stop_patience_ = std::chrono::seconds(2);
   std::unique_ptr<Ping> ping_;
   std::unique_ptr<Prover> prover_;
-  bool fault_handled_ = false;
   FaultHistory faults_;
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;

@@ -183,11 +183,10 @@ void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {
 void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
   if (!endpoints_) return;
   if (after.state != State::kServing && before.state == State::kServing) endpoints_->hold();
-  if (daemon_) endpoints_->clients_seen(daemon_->listed());
+  endpoints_->clients_seen(daemon_->listed());
 }
 
 void Pool::look_at_memory() {
-  if (!daemon_) return;
   if (!memory_) memory_.emplace(set_.settings_.daemons.paths.mps_root + "/" + kSharedMemoryFolder);
   const auto& servers = daemon_->supervisor().servers;
   const auto active = std::ranges::find(servers, "ACTIVE", &ServerSeen::status);
@@ -198,7 +197,6 @@ void Pool::look_at_memory() {
 }
 
 void Pool::log_state() {
-  if (!daemon_) return;
   const std::string state(daemon_->state_name());
   if (state == logged_state_) return;
   const std::string was = std::exchange(logged_state_, state);
