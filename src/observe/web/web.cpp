@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "base/json_read.h"
@@ -239,50 +240,42 @@ std::vector<simulate::Offer> offers_of(const nlohmann::json& status) {
   return all;
 }
 
-std::set<std::uint64_t> sizes_of(const std::vector<Node>& nodes, const std::string& resource) {
+using Offers = std::vector<std::pair<const Node*, const simulate::Offer*>>;  // of one resource
+
+std::set<std::uint64_t> sizes_of(const Offers& offers) {
   std::set<std::uint64_t> sizes{1, 2, 3};
   std::uint64_t most = 0;
-  for (const auto& node : nodes)
-    for (const auto& offer : node.offers) {
-      if (offer.resource.name != resource) continue;
-      std::uint64_t slots = 0;
-      for (const auto& device : offer.resource.devices) {
-        slots += device.slots;
-        if (sizes.size() < kMostSizes) sizes.insert(device.slots);
-      }
-      most = std::max(most, slots);
+  for (const auto& [node, offer] : offers) {
+    std::uint64_t slots = 0;
+    for (const auto& device : offer->resource.devices) {
+      slots += device.slots;
+      if (sizes.size() < kMostSizes) sizes.insert(device.slots);
     }
+    most = std::max(most, slots);
+  }
   for (std::uint64_t size = 4; size <= most && sizes.size() < kMostSizes; size *= 2) sizes.insert(size);
   return sizes;
 }
 
-// Adds what a node takes of this size; false: it would not even if it were empty.
-bool add_node(Fit& fit, const Node& node, const std::string& resource) {
+// What the nodes take of this size; nothing: they would not even if they were empty.
+std::optional<Fit> fit_of(const Offers& offers, std::uint64_t size) {
+  Fit fit;
+  fit.request = size;
   bool possible = false;
-  for (const auto& offer : node.offers) {
-    if (offer.resource.name != resource) continue;
-    const auto more = simulate::more_that_fit(offer, fit.request);
+  std::set<std::uint64_t> memory;  // of a container on each GPU; the share of a larger request is not of one GPU
+  for (const auto& [node, offer] : offers) {
+    const auto more = simulate::more_that_fit(*offer, size);
     possible = possible || more.possible;
-    if (more.containers > 0) fit.by_node[node.name] += more.containers;
+    if (more.containers > 0) fit.by_node[node->name] += more.containers;
     fit.containers += more.containers;
-  }
-  return possible;
-}
-
-// What a container with so many slots gets on every GPU; the share of a larger request is not of one GPU.
-void describe(Fit& fit, const std::vector<Node>& nodes, const std::string& resource) {
-  std::set<std::uint64_t> memory;
-  for (const auto& node : nodes)
-    for (const auto& offer : node.offers) {
-      if (offer.resource.name != resource) continue;
-      for (const auto& device : offer.resource.devices) {
-        fit.whole = fit.whole || device.slots == fit.request;
-        if (fit.request > device.slots) continue;
-        memory.insert(fit.request == device.slots ? device.memory.in_mib()
-                                                  : device.share.memory.in_mib() * fit.request);
-      }
+    for (const auto& device : offer->resource.devices) {
+      fit.whole = fit.whole || device.slots == size;
+      if (size <= device.slots)
+        memory.insert(size == device.slots ? device.memory.in_mib() : device.share.memory.in_mib() * size);
     }
-  fit.memory_mib = memory.size() == 1 ? *memory.begin() : 0;
+  }
+  if (memory.size() == 1) fit.memory_mib = *memory.begin();
+  return possible ? std::optional(fit) : std::nullopt;
 }
 
 }  // namespace
@@ -391,17 +384,16 @@ std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes) {
 }
 
 Fits fits_of(const std::vector<Node>& nodes) {
+  std::map<std::string, Offers> offers;
+  for (const auto& node : nodes)
+    for (const auto& offer : node.offers) offers[offer.resource.name].emplace_back(&node, &offer);
   Fits all;
   for (const auto& [resource, capacity] : capacity_of(nodes)) {
-    for (const auto size : sizes_of(nodes, resource)) {
-      Fit fit;
-      fit.request = size;
-      bool possible = false;
-      for (const auto& node : nodes) possible = add_node(fit, node, resource) || possible;
-      if (!possible) continue;
-      describe(fit, nodes, resource);
-      fit.stranded = capacity.free - std::min(capacity.free, fit.containers * size);
-      all[resource].push_back(std::move(fit));
+    for (const auto size : sizes_of(offers[resource])) {
+      auto fit = fit_of(offers[resource], size);
+      if (!fit) continue;
+      fit->stranded = capacity.free - std::min(capacity.free, fit->containers * size);
+      all[resource].push_back(*std::move(fit));
     }
   }
   return all;
