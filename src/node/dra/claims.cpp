@@ -155,7 +155,6 @@ void Claims::follow(ClaimInputs inputs) {
   const bool first = !std::exchange(inputs_known_, true);
   inputs_ = std::move(inputs);
   if (first) restore_specs();
-  look_for_devices();
   look_for_room();
 }
 
