@@ -25,6 +25,7 @@ struct BlockingClient {
   std::unique_ptr<KubeClient> client;
 };
 
+// An answer with a status as it is; kUnavailable, naming the server, if the request got none.
 Result<KubeAnswer> answered(KubeAnswer answer, const Access& access);
 
 // One request, such as ask_once(access, &KubeClient::get, path). Paths begin with "/api". A response with any status is

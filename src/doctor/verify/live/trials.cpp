@@ -56,11 +56,7 @@ struct GrantHere {
 };
 
 // `tranche probe` as child processes, each in place of a container with a grant. Several may run at once.
-class Probes {
- public:
-  Probes(os::Loop& loop, std::map<std::string, std::string> environment, ProbePlace place)
-      : loop_(loop), environment_(std::move(environment)), place_(place) {}
-
+struct Probes {
   struct Running {
     os::Timer timer;
     bool ended = false;
@@ -72,33 +68,33 @@ class Probes {
   // `words` follow "probe --json"; `more` replaces variables of the grant.
   Started start(const GrantHere& grant, const std::vector<std::string>& words,
                 const std::map<std::string, std::string>& more = {}) {
-    Started probe(new Running{.timer = os::Timer(loop_)});
+    Started probe(new Running{.timer = os::Timer(loop)});
     os::Command command{.argv = {"/proc/self/exe", "probe", "--json"},
-                        .env = environment_,
+                        .env = environment,
                         .kill_on_drop = true,
                         .die_with_parent = true};
     command.argv.insert(command.argv.end(), words.begin(), words.end());
     for (const auto& [name, value] : grant.env) command.env[name] = value;
     for (const auto& [name, value] : more) command.env[name] = value;
-    if (place_ == ProbePlace::kOwnNamespace) {
+    if (place == ProbePlace::kOwnNamespace) {
       command.argv.insert(command.argv.end(), {"--endpoint", grant.endpoint});
     } else {
       command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
     }
     Running* self = probe.get();
     auto process = os::Process::start(
-        loop_, command,
+        loop, command,
         [this, self](const std::string& line) {
           if (line == "computing") {
             self->computes = true;
-            loop_.stop();
+            loop.stop();
           }
           if (self->run.output.size() < kLongestOutput) self->run.output += line + '\n';
         },
         [this, self](os::ExitNote note) {
           self->ended = true;
           self->run.status = note.signalled ? kBySignal + note.code : note.code;
-          loop_.stop();
+          loop.stop();
         });
     if (!process) {
       probe->ended = true;
@@ -117,7 +113,7 @@ class Probes {
 
   // The loop stops at the end of any probe.
   ProbeRun wait(const Started& probe) {
-    while (!probe->ended) loop_.run();
+    while (!probe->ended) loop.run();
     return probe->run;
   }
 
@@ -133,12 +129,12 @@ class Probes {
   // Runs the loop until so() is true; false: not within a minute.
   bool until(const std::function<bool()>& so) {
     bool late = false;
-    os::Timer timer(loop_);
+    os::Timer timer(loop);
     timer.start(kLongestWait, [&] {
       late = true;
-      loop_.stop();
+      loop.stop();
     });
-    while (!so() && !late) loop_.run();
+    while (!so() && !late) loop.run();
     return so();
   }
 
@@ -147,16 +143,9 @@ class Probes {
     return wait(start(grant, words, more));
   }
 
-  void move_to(ProbePlace place) { place_ = place; }
-  ProbePlace place() const { return place_; }
-
-  os::Loop& loop() { return loop_; }
-  const std::map<std::string, std::string>& environment() const { return environment_; }
-
- private:
-  os::Loop& loop_;
-  std::map<std::string, std::string> environment_;
-  ProbePlace place_;
+  os::Loop& loop;
+  std::map<std::string, std::string> environment;
+  ProbePlace place;
 };
 
 // The trials of one grant and their judgement, the same in every place.
@@ -206,17 +195,16 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
                                                  .driver_root = places.driver_root,
                                                  .path = config::variable(options.environment, "PATH")});
   if (!program) return fail(Kind::kUnavailable, program.error().what, program.error().where);
-  mps::ControlTarget target{.argv = {*program}, .env = probes.environment()};
+  mps::ControlTarget target{.argv = {*program}, .env = probes.environment};
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   Result<std::string> answer;
   bool done = false;
-  const auto question =
-      mps::ask(probes.loop(), target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
-        answer = std::move(got);
-        done = true;
-        probes.loop().stop();
-      });
-  while (!done) probes.loop().run();
+  const auto question = mps::ask(probes.loop, target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
+    answer = std::move(got);
+    done = true;
+    probes.loop.stop();
+  });
+  while (!done) probes.loop.run();
   return answer;
 }
 
@@ -228,7 +216,7 @@ class Deaths {
   Deaths(Probes& probes, const VerifyPlaces& places, const Trial& trial)
       : probes_(probes),
         trial_(trial),
-        watcher_(probes.loop(), places.mps_root_here + "/mps.sock", [this](const std::string& line) { heard(line); }) {}
+        watcher_(probes.loop, places.mps_root_here + "/mps.sock", [this](const std::string& line) { heard(line); }) {}
 
   DeathTries run(const GrantHere& neighbour) {
     if (!probes_.until([this] { return heard_; }) || !status_.is_object())
@@ -254,7 +242,7 @@ class Deaths {
           pool_ = pool, endpoint_ = each;
     const Json& held = list_at(endpoint_, "protection");
     protection_ = held.empty() ? Json() : held[0];
-    probes_.loop().stop();
+    probes_.loop.stop();
   }
   bool all_compute() const { return std::ranges::none_of(neighbours_, Probes::has_ended); }
   bool is_free() const {
@@ -322,9 +310,9 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   const std::string within = mebibytes(within_mib(expected.memory_mib));
   const std::string beyond = mebibytes(beyond_mib(expected.memory_mib));
 
-  if (probes.place() == ProbePlace::kOwnNamespace && probes.run(grant, {"--seconds", "0"}).status == kNoContainer)
-    probes.move_to(ProbePlace::kHere);
-  const bool inside = probes.place() == ProbePlace::kContainer;
+  if (probes.place == ProbePlace::kOwnNamespace && probes.run(grant, {"--seconds", "0"}).status == kNoContainer)
+    probes.place = ProbePlace::kHere;
+  const bool inside = probes.place == ProbePlace::kContainer;
   Probes::Started neighbour;
   if (trial.neighbour) neighbour = probes.start(*trial.neighbour, {"--seconds", "90"});
   const auto computed = probes.run(grant, {"--allocate", within});
@@ -332,7 +320,7 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
   judge_beyond("deep.memory.beyond", expected, "", probes.run(grant, {"--allocate", beyond, "--seconds", "2"}), checks);
   judge_all_sms(expected,
                 probes.run(grant, {"--seconds", "0"}, {{std::string(plan::kThreadPercentageVariable), "100"}}), checks);
-  if (probes.place() != ProbePlace::kHere) {
+  if (probes.place != ProbePlace::kHere) {
     try_guard(probes, trial, has_tensor_cores(computed), checks);
   } else {
     for (const char* id : {"deep.memory.variable", "deep.second-process"})
@@ -462,7 +450,7 @@ Status try_inside(const VerifyOptions& options, Findings& checks) {
                 "MPS or for a claim of a share, or run `tranche probe` for what the whole GPU is",
                 "the environment");
   TRY(const auto loop, os::Loop::open());
-  Probes probes(*loop, {options.environment.begin(), options.environment.end()}, ProbePlace::kContainer);
+  Probes probes{*loop, {options.environment.begin(), options.environment.end()}, ProbePlace::kContainer};
   TRY(const auto grants, grants_here(options, probes, grant));
   std::vector<std::string> gpus;
   for (const auto& expected : grants) gpus.push_back(expected.gpu);
@@ -482,7 +470,7 @@ Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Find
         join(gpu::kLibraryFolders, ":", [&](const char* folder) { return places.driver_root + folder; });
   }
   TRY(const auto loop, os::Loop::open());
-  Probes probes(*loop, std::move(environment), ProbePlace::kOwnNamespace);
+  Probes probes{*loop, std::move(environment), ProbePlace::kOwnNamespace};
   // Below it each probe has its endpoint; where the agent has another run directory it may not be there. It stays: the
   // kernel detaches what other mount namespaces, such as those of another run's probes, have mounted at a directory
   // that is removed.
