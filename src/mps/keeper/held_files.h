@@ -7,15 +7,12 @@
 // for work that still runs, and the close of Looked::foreign.
 #include <sys/types.h>
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "os/loop/fd.h"
 
 namespace tranche::mps {

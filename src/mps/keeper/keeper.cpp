@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -65,8 +64,6 @@ Keeper::Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void
       backoff_(std::chrono::milliseconds(200), std::chrono::seconds(30), static_cast<std::uint64_t>(::getpid())),
       watcher_(loop, settings_.mps_root + kKeeperSocket, [this](const std::string& line) { heard(line); }),
       requests_(loop, settings_.mps_root + kKeeperSocket) {}
-
-Keeper::~Keeper() = default;
 
 void Keeper::hold(int pid, const std::string& owner) {
   const auto process = os::process_ref(pid);

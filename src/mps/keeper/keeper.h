@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/backoff.h"
@@ -39,7 +38,6 @@ struct KeeperClientSettings {
 class Keeper {
  public:
   Keeper(os::Loop& loop, KeeperClientSettings settings, std::function<void()> on_change);
-  ~Keeper();  // the keeper keeps running
   Keeper(const Keeper&) = delete;
   Keeper& operator=(const Keeper&) = delete;
 

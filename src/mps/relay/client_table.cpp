@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "mps/relay/handshake.h"
-#include "mps/relay/relay_packet.h"
 #include "os/clock/clock.h"
 #include "os/process/process.h"
 

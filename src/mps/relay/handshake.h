@@ -15,7 +15,6 @@
 //
 // The commands of nvidia-cuda-mps-control that a container may send at its endpoint query its own limits, in the
 // daemon's format (RelayQuestion). The daemon receives nothing of it. Any other command counts as an attempt.
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>

@@ -155,19 +155,14 @@ void Relay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
   wake_.stop();
   while (const auto id = wake_.running() ? std::nullopt : turns_.next()) {
-    if (own_turns_.contains(*id)) {
-      prepare(*id, kOurselves);
-    } else if (const auto passage = passages_.at(*id); !refuses(*passage)) {
-      prepare(*id, passage->grant());
-    }
+    const auto passage = own_turns_.contains(*id) ? nullptr : passages_.at(*id);
+    if (passage && refuses(*passage)) continue;
+    owner_.prepare(passage ? passage->grant() : kOurselves,
+                   [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
+                     if (!alive.expired()) prepared(*id, status);
+                   });
   }
   pumping_ = false;
-}
-
-void Relay::prepare(std::uint64_t id, const std::string& grant) {
-  owner_.prepare(grant, [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
-    if (!alive.expired()) prepared(id, status);
-  });
 }
 
 void Relay::prepared(std::uint64_t id, const Status& status) {
@@ -219,17 +214,14 @@ void Relay::wants_turn(RelayPassage& passage, int looks) {
   if (waits_for_place(passage, looks) || refuses(passage)) return;
   owner_.look_at(passage.grant(), passage.state().client.pid,
                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
-                   if (!alive.expired()) looked(id, why_not);
+                   if (alive.expired()) return;
+                   const auto found = passages_.find(id);
+                   if (found == passages_.end()) return;  // it hung up meanwhile
+                   const auto looked_at = found->second;
+                   if (!why_not.empty()) return looked_at->end(RelayEnd::kRefused, why_not);
+                   turns_.wait(id, looked_at->grant());
+                   pump();
                  });
-}
-
-void Relay::looked(std::uint64_t id, const std::string& why_not) {
-  const auto found = passages_.find(id);
-  if (found == passages_.end()) return;  // it hung up meanwhile
-  const auto passage = found->second;
-  if (!why_not.empty()) return passage->end(RelayEnd::kRefused, why_not);
-  turns_.wait(id, passage->grant());
-  pump();
 }
 
 // From here on the daemon knows the client, so a list of the grant's clients must include it.

@@ -205,11 +205,9 @@ class Relay {
   bool has_capacity(const Endpoint& endpoint) const;
   void resume_endpoints();
   void pump();
-  void prepare(std::uint64_t id, const std::string& grant);
   void prepared(std::uint64_t id, const Status& status);
   bool refuses(RelayPassage& passage);
   bool waits_for_place(RelayPassage& passage, int looks);
-  void looked(std::uint64_t id, const std::string& why_not);
   void gone(int pid);
   void changed();
   void store();

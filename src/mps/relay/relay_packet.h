@@ -1,7 +1,6 @@
 #pragma once
 // Private to mps: SOCK_SEQPACKET messages with ancillary data (descriptors, credentials), and the sockets of endpoints.
 // Non-blocking; every descriptor is close-on-exec. No threads.
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>

@@ -3,12 +3,10 @@
 // the client and its server. Carries out what mps/relay/handshake.h decides. Loop thread only.
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "mps/relay/relay.h"
 #include "mps/relay/relay_packet.h"
