@@ -29,11 +29,6 @@ struct Division {
   std::vector<Candidate> rest;  // advertised whole
 };
 
-std::string device_name(const Candidate& candidate) {
-  const char* kind = candidate.device.is_mig ? "MIG device" : "GPU";
-  return fmt::format("{} {} ({})", kind, candidate.device.index, candidate.device.uuid);
-}
-
 bool is_uuid(const config::DeviceRef& ref) {
   return ref.text.starts_with("GPU-") || ref.text.starts_with("MIG-");
 }
@@ -102,7 +97,7 @@ class Dividing {
     }
     if (problems_.size() > ProblemList::kMost) return;  // 40,000 references would take 60 ms
     report(entry,
-           fmt::format("has {}, which the entry in line {} has as well", device_name(candidates_[i]),
+           fmt::format("has {}, which the entry in line {} has as well", name_of(candidates_[i].device),
                        owner_[i]->place.line),
            "write each device in one entry only");
   }
@@ -161,9 +156,9 @@ Result<std::string> name_for(const SharedResource& entry, const Candidate& candi
   if (candidate.gpu != nullptr) parts.model = candidate.gpu->name;
   if (parts.slot_gib == 0 && entry.names.find("%g") != std::string::npos)
     return fail(Kind::kInvalid, fmt::format("has %g, but a slot of {} has {} MiB, less than one GB",
-                                            device_name(candidate), slot.in_mib()));
+                                            name_of(candidate.device), slot.in_mib()));
   auto name = config::resource_name(expand(entry.names, parts));
-  if (!name) return fail(Kind::kInvalid, fmt::format("gives {} for {}", name.error().what, device_name(candidate)));
+  if (!name) return fail(Kind::kInvalid, fmt::format("gives {} for {}", name.error().what, name_of(candidate.device)));
   return name;
 }
 
@@ -186,7 +181,7 @@ std::string where_of(const gpu::Inventory& inventory, const Candidate& candidate
   const int cuda = inventory.cuda_driver_version;
   const std::string device =
       candidate.device.is_mig
-          ? fmt::format("MIG device {} ({}), a part of {}", candidate.device.index, candidate.device.uuid, gpu.name)
+          ? fmt::format("{}, a part of {}", name_of(candidate.device), gpu.name)
           : fmt::format("{}, {} {}", name_of(gpu), gpu.name.starts_with("NVIDIA") ? "an" : "a", gpu.name);
   return fmt::format("{} of compute capability {}.{}{}", device, capability.major, capability.minor,
                      cuda == 0 ? "" : fmt::format(" with CUDA {}.{}", cuda / 1000, cuda % 1000 / 10));
@@ -276,10 +271,10 @@ class EntryPlan {
       device.share = share_of(device, 1);
       if (device.slots > 0) return false;
       base_.left_out.push_back(
-          {device_name(candidate), device.memory.value == 0
-                                       ? "slotMemory divides it by its memory, which the driver does not report"
-                                       : fmt::format("its {} MiB hold no slot of {}", device.memory.in_mib(),
-                                                     config::render_memory_size(*entry_.slot_memory))});
+          {name_of(candidate.device), device.memory.value == 0
+                                          ? "slotMemory divides it by its memory, which the driver does not report"
+                                          : fmt::format("its {} MiB hold no slot of {}", device.memory.in_mib(),
+                                                        config::render_memory_size(*entry_.slot_memory))});
       return true;
     });
   }

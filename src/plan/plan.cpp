@@ -67,6 +67,16 @@ std::uint64_t slots_of(const PlannedResource& resource) {
   return slots;
 }
 
+std::string name_of(const PlannedDevice& device) {
+  return fmt::format("{} {} ({})", device.is_mig ? "MIG device" : "GPU", device.index, device.uuid);
+}
+
+std::pair<std::uint64_t, std::uint64_t> by_index(const PlannedDevice& device) {
+  const auto parts = split(device.index, ':');
+  const auto number = [&](std::size_t at) { return at < parts.size() ? parse_unsigned(parts[at]).value_or(0) : 0; };
+  return {number(0), number(1)};
+}
+
 std::map<std::string, std::string> stale_devices(const Plan& plan, const gpu::Inventory& inventory,
                                                  config::MigStrategy strategy) {
   std::map<std::string, std::string> stale;

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/problem.h"
@@ -138,6 +139,9 @@ const PlannedDevice* find_device(const PlannedResource& resource, std::string_vi
 const PlannedDevice* find_device(const Plan& plan, std::string_view resource, std::string_view uuid);
 const PlannedDevice* find_device(const Plan& plan, std::string_view uuid);
 std::uint64_t slots_of(const PlannedResource& resource);
+std::string name_of(const PlannedDevice& device);  // "GPU 2 (GPU-…)", "MIG device 2:1 (MIG-…)"
+// In driver order: by GPU, then by MIG device.
+std::pair<std::uint64_t, std::uint64_t> by_index(const PlannedDevice& device);
 
 // UUIDs of planned devices that are no longer in the inventory, or have changed their kind, with the reason: if no plan
 // is possible for the newest inventory, the previous plan stays. Empty for a plan that was made from this inventory.

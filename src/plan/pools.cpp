@@ -65,13 +65,8 @@ std::string joint_of(const Draft& draft, const PlannedDevice& device) {
   return fmt::format("{}#{}:{}", draft.entry->name, draft.entry->place.line, draft.entry->place.column);
 }
 
-bool before(const PlannedDevice& a, const PlannedDevice& b) {
-  return std::pair(parse_unsigned(a.index).value_or(0), std::string_view(a.uuid)) <
-         std::pair(parse_unsigned(b.index).value_or(0), std::string_view(b.uuid));
-}
-
 PlannedPool joined(std::vector<Served>& members) {
-  std::ranges::sort(members, [](const Served& a, const Served& b) { return before(*a.device, *b.device); });
+  std::ranges::sort(members, {}, [](const Served& served) { return by_index(*served.device); });
   PlannedPool pool = members.front().pool;
   for (std::size_t i = 1; i < members.size(); ++i) {
     const PlannedPool& other = members[i].pool;

@@ -129,13 +129,9 @@ void put_devices(Grant& grant, const std::vector<DeviceSlots>& held, const std::
 
 // --- under MPS: whether the slots may be allocated together, their limits, the endpoint ------------------------------
 
-std::string named(const plan::PlannedDevice& device) {
-  return fmt::format("{} {} ({})", device.is_mig ? "MIG device" : "GPU", device.index, device.uuid);
-}
-
 std::string where(const std::vector<DeviceSlots>& held) {
   std::vector<std::string> parts;
-  for (const auto& h : held) parts.push_back(fmt::format("{} on {}", h.slots, named(*h.device)));
+  for (const auto& h : held) parts.push_back(fmt::format("{} on {}", h.slots, plan::name_of(*h.device)));
   return join(parts, ", ");
 }
 
@@ -248,7 +244,7 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
       return fail(
           Kind::kInvalid,
           fmt::format("{} of {} is {} MiB of {}, and a CUDA context alone takes {} MiB there; {}", held[i].slots,
-                      resource.name, memory.in_mib(), named(device), plan::kSmallestContext.in_mib(),
+                      resource.name, memory.in_mib(), plan::name_of(device), plan::kSmallestContext.in_mib(),
                       fewest == 0 ? "have the operator cut it into fewer slots"
                                   : fmt::format("ask for at least {} a container", fewest)));
     }
@@ -258,7 +254,7 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
                   fmt::format("{} has {} containers, and its MPS server takes {} clients: a CUDA process of one more "
                               "could not start; have the pod wait until another has ended, or ask for more slots of {} "
                               "in fewer containers",
-                              named(device), room->second.live, room->second.most, resource.name));
+                              plan::name_of(device), room->second.live, room->second.most, resource.name));
     }
   }
   return {};

@@ -22,13 +22,6 @@ std::string gpu_of(const std::string& device, const Plan& a, const Plan& b) {
   return device;
 }
 
-// "2", "0:1": by GPU, then by MIG device.
-std::pair<std::uint64_t, std::uint64_t> by_index(const PlannedDevice& device) {
-  const auto parts = split(device.index, ':');
-  const auto number = [&](std::size_t at) { return at < parts.size() ? parse_unsigned(parts[at]).value_or(0) : 0; };
-  return {number(0), number(1)};
-}
-
 // kubelet lists the devices of every vendor's plugin. Ours may be of a GPU that no plan has any more.
 bool is_ours(const HeldShare& share, const Plan& before, const Plan& newest) {
   if (!share.pool.empty()) return true;
@@ -131,7 +124,7 @@ class Settling {
       at->devices.clear();
     }
     at->devices.push_back(device);
-    std::ranges::stable_sort(at->devices, {}, by_index);
+    std::ranges::stable_sort(at->devices, {}, plan::by_index);
     const std::string why = "the GPU changes to other means of sharing when nothing of it is held";
     for (const auto& id : plan::slot_ids(device)) withhold(resource.name, id, why);
     const auto* pool = plan::find_pool(before_, device.pool);
