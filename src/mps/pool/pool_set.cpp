@@ -11,16 +11,6 @@
 #include "os/log/log.h"
 
 namespace tranche::mps {
-namespace {
-
-const std::string& pool_of(const MpsRequest& request) {
-  if (const auto* terminate = std::get_if<TerminateRequest>(&request)) return terminate->pool;
-  if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return open->endpoint.pool;
-  if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request)) return gone->endpoint.pool;
-  return std::get<AdmitRequest>(request).endpoint.pool;
-}
-
-}  // namespace
 
 Pool::Pool(PoolSet& set, const std::string& id) : set_(set), id_(id), retry_(set.loop_) {
   planned_.id = id;
@@ -293,12 +283,18 @@ PoolSet::PoolSet(os::Loop& loop, PoolSetSettings settings, ComputeModes& modes, 
 void PoolSet::answer(const std::string& request, const Endpoints::Reply& reply) {
   const auto parsed = parse_mps_request(request);
   if (!parsed) return reply(error_reply(parsed.error()));
-  const auto found = pools_.find(pool_of(*parsed));
+  const auto pool_of = [](const auto& one) {
+    if constexpr (requires { one.pool; })
+      return one.pool;
+    else
+      return one.endpoint.pool;
+  };
+  const std::string pool = std::visit(pool_of, *parsed);
+  const auto found = pools_.find(pool);
   if (found != pools_.end() && found->second.endpoints() != nullptr)
     return found->second.endpoints()->answer(*parsed, reply);
-  reply(
-      error_reply({Kind::kNotFound, "tranche mps does not serve this pool (yet): it may run with another configuration",
-                   pool_of(*parsed), 0}));
+  reply(error_reply(
+      {Kind::kNotFound, "tranche mps does not serve this pool (yet): it may run with another configuration", pool, 0}));
 }
 
 std::uint64_t PoolSet::keeper_files() const {
