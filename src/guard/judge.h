@@ -12,6 +12,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -73,9 +74,9 @@ struct Limit {
 struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
-  // grant → whether its endpoint admits clients, where known. Without endpoints that something other than the guard
-  // closed. One that is not as it should be is ordered again after a moment.
-  std::map<std::string, bool> endpoints;
+  // grant → whether its endpoints admit clients, where known; absent: some of them. Without endpoints that something
+  // other than the guard closed. Those that are not as they should be are ordered again after a moment.
+  std::map<std::string, std::optional<bool>> endpoints;
 };
 
 struct Order {

@@ -382,6 +382,14 @@ TEST_F(Judging, AnEndpointThatNobodyMovedIsOrderedAgainAfterAMoment) {
   EXPECT_THAT(look({}, 5s), IsEmpty());
 }
 
+TEST_F(Judging, OneOfAGrantsEndpointsThatDidNotCloseIsOrderedAgainAfterAMoment) {
+  set_policy(GuardMemory::kRefuseNew);
+  EXPECT_THAT(look({client(1, 5000)}), SizeIs(1));
+  inputs_.endpoints[kGrant] = std::nullopt;
+  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
+  EXPECT_EQ(look({client(1, 5000)}, 1s).at(0).what, What::kRefuse);
+}
+
 // Promise: guard: An order that is not carried out is repeated with pauses.
 TEST_F(Judging, AnOrderThatNobodyCarriesOutIsGivenAgainWithPauses) {
   const std::vector<Process> processes{client(1, 5000)};

@@ -184,13 +184,13 @@ void Guarding::join_tenants() {
   inputs_.endpoints = endpoints_of_tenants();
 }
 
-// By tenant: open if all endpoints of the tenant are.
-std::map<std::string, bool> Guarding::endpoints_of_tenants() const {
-  std::map<std::string, bool> endpoints;
+// guard::Inputs::endpoints.
+std::map<std::string, std::optional<bool>> Guarding::endpoints_of_tenants() const {
+  std::map<std::string, std::optional<bool>> endpoints;
   for (const auto& [id, pool] : pools_) {
     for (const auto& [grant, admitting] : pool.endpoints) {
       const auto [it, fresh] = endpoints.try_emplace(guard::tenant_of(tenants_, grant), admitting);
-      if (!fresh) it->second = it->second && admitting;
+      if (!fresh && it->second != admitting) it->second.reset();
     }
   }
   return endpoints;

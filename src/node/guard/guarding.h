@@ -123,7 +123,7 @@ class Guarding {
 
   void follow_plan(const NodeView& node);
   void join_tenants();
-  std::map<std::string, bool> endpoints_of_tenants() const;
+  std::map<std::string, std::optional<bool>> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const gpu::GpuSample& sample) const;
   using Exited = std::map<std::uint32_t, std::string> guard::PoolProcesses::*;
