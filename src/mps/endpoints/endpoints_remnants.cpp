@@ -320,7 +320,7 @@ FoundHeirs find_heirs(const std::vector<Remnant>& remnants, const std::set<int>&
 // --- containers that end -------------------------------------------------------------------------------------------
 
 std::string EndingContainers::close_with(const os::ProcessRef& process) {
-  if (os::process_ref(process.pid) != process) return {};
+  if (!os::runs(process)) return {};
   const auto found_in = [&](const std::vector<FirstProcess>& all) {
     const auto found = std::ranges::find(all, process, &FirstProcess::process);
     return found == all.end() ? std::string() : found->container;
@@ -344,7 +344,8 @@ bool EndingContainers::ends(const os::ProcessRef& first, int pid) {
 }
 
 std::string EndingContainers::refuses(int pid) {
-  std::erase_if(closed_, [](const FirstProcess& each) { return os::process_ref(each.process.pid) != each.process; });
+  // One that has exited has no namespaces any more: until it is reaped, another container may have got their numbers.
+  std::erase_if(closed_, [](const FirstProcess& each) { return !os::runs(each.process); });
   if (closed_.empty()) return {};
   Ancestors ancestors;
   const auto container = container_of(pid, ancestors);

@@ -138,6 +138,20 @@ TEST_F(HeirsOfContainers, AreTheWholeContainerAtTheSecondAttempt) {
 }
 
 // Three containers: two of one pod, and one of another pod.
+TEST_F(HeirsOfContainers, AContainerIsClosedUntilItsFirstProcessHasExitedAlsoIfThatIsNotReaped) {
+  const Holder container;
+  const Holder first(false);
+  ASSERT_TRUE(container.ready() && first.ready());
+  EndingContainers ending;
+  ending.note({{container.container(), first.ref()}});
+  EXPECT_EQ(ending.close_with(first.ref()), container.container());
+  EXPECT_NE(ending.refuses(container.pid()), "");
+  ::kill(first.pid(), SIGKILL);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(first.pid()), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(ending.refuses(container.pid()), "");
+}
+
 class HeirsOfPods : public HeirsOfContainers {
  protected:
   void SetUp() override {

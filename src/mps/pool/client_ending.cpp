@@ -18,11 +18,6 @@ constexpr std::size_t kWords = 2;
 constexpr std::uint64_t kMostPid = 0x7fffffff;
 constexpr int kMostWaits = 4;
 
-bool runs(const os::ProcessRef& ref) {
-  const auto sight = os::look_at_process(ref.pid);
-  return sight && sight->ref == ref && sight->state != 'Z' && sight->state != 'X';
-}
-
 }  // namespace
 
 std::string render_ending(const EndingProcesses& processes) {
@@ -203,7 +198,7 @@ void Endings::ended(std::uint64_t id, const std::vector<Terminated>& outcomes) {
 void Endings::finish_left(Settings settings, Done done) {
   std::vector<os::ProcessRef> clients;
   for (const auto& ref : std::exchange(left_, {}))
-    if (runs(ref)) clients.push_back(ref);
+    if (os::runs(ref)) clients.push_back(ref);
   if (const auto more = settings.killed_with ? settings.killed_with(clients) : std::nullopt)
     clients.insert(clients.end(), more->begin(), more->end());
   begin(std::move(settings), clients, std::move(done));

@@ -179,6 +179,11 @@ std::optional<ProcessRef> process_ref(pid_t pid) {
   return sight ? std::optional(sight->ref) : std::nullopt;
 }
 
+bool runs(const ProcessRef& process) {
+  const auto sight = look_at_process(process.pid);
+  return sight && sight->ref == process && sight->state != 'Z' && sight->state != 'X';
+}
+
 bool has_ended(const Fd& pidfd) {
   pollfd ended{pidfd.get(), POLLIN, 0};
   return ::poll(&ended, 1, 0) != 0;

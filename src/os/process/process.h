@@ -76,7 +76,8 @@ struct ProcessSight {
   std::string name;  // printable ASCII
   char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped; of a thread that lives, if there is one
 };
-std::optional<ProcessSight> look_at_process(pid_t pid);  // absent: it has exited
+std::optional<ProcessSight> look_at_process(pid_t pid);  // absent: it has exited, and is reaped
+bool runs(const ProcessRef& process);                    // false also of one that has exited and is not reaped
 
 // A child of ours that has exited and is not reaped, so that no other process has its pid: for messages with the
 // credentials of a process that does not run.
