@@ -30,7 +30,8 @@ struct Group {
 
 bool same_family(const PlannedResource& a, const PlannedResource& b) {
   return a.original_name == b.original_name && a.sharing == b.sharing && a.split == b.split &&
-         a.one_slot_per_request == b.one_slot_per_request && a.devices.front().policy == b.devices.front().policy;
+         a.one_slot_per_request == b.one_slot_per_request && !a.devices.empty() && !b.devices.empty() &&
+         a.devices.front().policy == b.devices.front().policy;
 }
 
 std::string names_of(const Family& family) {
@@ -212,6 +213,7 @@ void note_tenants(const Family& family, std::vector<std::string>& out) {
   using Threads = config::ThreadsPolicy::Kind;
   using Memory = config::MemoryPolicy::Kind;
   const PlannedResource& resource = *family.front();
+  if (resource.devices.empty()) return;
   const SharePolicy& policy = resource.devices.front().policy;
   const bool threads = policy.threads.kind == Threads::kTenant;
   const bool memory = policy.memory.kind == Memory::kTenant;
