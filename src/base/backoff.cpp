@@ -4,17 +4,14 @@
 
 namespace tranche {
 
-std::uint64_t next_random(std::uint64_t& state) {
-  std::uint64_t z = (state += 0x9e3779b97f4a7c15U);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31);
-}
-
 Duration Backoff::next() {
   wait_ = wait_ == Duration::zero() ? std::min(first_, most_) : std::min(wait_ * 2, most_);
   const auto half = static_cast<std::uint64_t>(std::max<Duration::rep>(wait_.count() / 2, 1));
-  return Duration(static_cast<Duration::rep>(half + next_random(random_) % (half + 1)));
+  // SplitMix64: small, and every seed, including zero, gives a sequence of the full period.
+  std::uint64_t z = (random_ += 0x9e3779b97f4a7c15U);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+  return Duration(static_cast<Duration::rep>(half + (z ^ (z >> 31)) % (half + 1)));
 }
 
 Duration doubled(Duration first, Duration most, int failures) {

@@ -21,10 +21,6 @@ class Backoff {
   std::uint64_t random_;
 };
 
-// SplitMix64: small, seedable, and its whole state is one number that can be compared and printed. Every seed,
-// including zero, gives a sequence of the full period.
-std::uint64_t next_random(std::uint64_t& state);
-
 // The same without jitter, for one machine: `first` after the first failure, doubled after each further one up to
 // `most`.
 Duration doubled(Duration first, Duration most, int failures);

@@ -129,9 +129,8 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
     const int count = request.container_requests_size();
     for (int i = 0; i < count; ++i) {
       const v1beta1::ContainerPreferredAllocationRequest& ask = request.container_requests(i);
-      if (ask.allocation_size() < 0) {
+      if (ask.allocation_size() < 0)
         return fail(Kind::kInvalid, "a preferred allocation cannot have a negative size", resource_);
-      }
       auto ids = answers_.prefer(resource_, all_of<std::string_view>(ask.available_deviceids()),
                                  all_of<std::string_view>(ask.must_include_deviceids()),
                                  static_cast<std::uint32_t>(ask.allocation_size()));
@@ -194,16 +193,11 @@ class RegisterCall {
  private:
   Status judge(const grpc::Status& status) const {
     if (status.ok()) return {};
-    switch (status.error_code()) {
-      case grpc::StatusCode::UNAVAILABLE:
-        return std::unexpected(from_status(status, "kubelet does not answer", socket_));
-      case grpc::StatusCode::DEADLINE_EXCEEDED:
-        return std::unexpected(
-            from_status(status, "kubelet received the registration and did not answer in time", socket_));
-      default:
-        return std::unexpected(
-            from_status(status, fmt::format("kubelet refused to register {}", request_.resource_name()), socket_));
-    }
+    const std::string what = status.error_code() == grpc::StatusCode::UNAVAILABLE ? "kubelet does not answer"
+                             : status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
+                                 ? "kubelet received the registration and did not answer in time"
+                                 : fmt::format("kubelet refused to register {}", request_.resource_name());
+    return std::unexpected(from_status(status, what, socket_));
   }
 
   void finish(const grpc::Status& status) {
