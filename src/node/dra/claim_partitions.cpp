@@ -17,9 +17,7 @@
 namespace tranche::node {
 namespace {
 
-// Of the agent's scan, for a MIG device that was made.
-constexpr Duration kScanPatience = std::chrono::seconds(10);
-constexpr Duration kLookEvery = std::chrono::milliseconds(50);
+constexpr Duration kScanPatience = std::chrono::seconds(10);  // of the agent's scan, for a MIG device that was made
 
 mig::MigPartition partition_of(const dra::Part& part, mig::MigPartition::What what) {
   return {part.instance.value_or(mig::WholeInstance{}), what, part.is_made() ? part.gpu_uuid : std::string()};
@@ -82,7 +80,7 @@ void Claims::on_changed(const std::string& uid, std::size_t at, Act what, const 
     log_change("claim.partition_made", claim, part, *device);
   }
   if (!is_there(*device)) callbacks_.rescan();
-  wait_for(*device, loop_.now() + kScanPatience, [this, uid, at, done](const Status& there) {
+  wait_for(*device, [this, uid, at, done](const Status& there) {
     if (!there) return done(there);
     make_instances(uid, at + 1, done);
   });
@@ -93,14 +91,29 @@ bool Claims::is_there(const std::string& device) const {
          std::ranges::find(inputs_.gpus, device, &plan::PlannedDevice::uuid) != inputs_.gpus.end();
 }
 
-void Claims::wait_for(const std::string& device, MonoTime until, Ended done) {
+void Claims::wait_for(const std::string& device, Ended done) {
   if (is_there(device)) return done({});
-  if (loop_.now() >= until)
-    return done(fail(Kind::kUnavailable,
-                     "the driver made the MIG device and the scan of the GPUs does not have it yet, "
-                     "or not the device nodes that open it; kubelet asks again",
-                     device));
-  loop_.after(kLookEvery, [this, device, until, done = std::move(done)] { wait_for(device, until, done); });
+  const auto at = coming_.insert(coming_.end(), Coming{device, std::move(done), std::make_unique<os::Timer>(loop_)});
+  at->timer->start(kScanPatience, [this, at] {
+    const auto late = std::move(*at);
+    coming_.erase(at);
+    late.done(fail(Kind::kUnavailable,
+                   "the driver made the MIG device and the scan of the GPUs does not have it yet, "
+                   "or not the device nodes that open it; kubelet asks again",
+                   late.device));
+  });
+}
+
+void Claims::look_for_devices() {
+  std::list<Coming> there;
+  for (auto at = coming_.begin(); at != coming_.end();) {
+    const auto one = at++;
+    if (is_there(one->device)) there.splice(there.end(), coming_, one);
+  }
+  for (auto& each : there) {
+    each.timer->stop();
+    each.done({});
+  }
 }
 
 void Claims::remove_instances(const std::string& uid, std::size_t at, Ended done) {

@@ -155,6 +155,7 @@ void Claims::follow(ClaimInputs inputs) {
   const bool first = !std::exchange(inputs_known_, true);
   inputs_ = std::move(inputs);
   if (first) restore_specs();
+  look_for_devices();
   look_for_room();
 }
 

@@ -128,6 +128,11 @@ class Claims final : public kubelet::DraAnswers {
     Prepared done;
     std::unique_ptr<os::Timer> timer;
   };
+  struct Coming {  // a MIG device, in the agent's scan
+    std::string device;
+    Ended done;
+    std::unique_ptr<os::Timer> timer;
+  };
 
   // --- one thing at a time for each claim -------------------------------------------------------------------------
   void enqueue(const std::string& uid, Job job);
@@ -161,7 +166,8 @@ class Claims final : public kubelet::DraAnswers {
   void on_changed(const std::string& uid, std::size_t at, Act what, const Result<std::string>& device,
                   const Ended& done);
   bool is_there(const std::string& device) const;
-  void wait_for(const std::string& device, MonoTime until, Ended done);
+  void wait_for(const std::string& device, Ended done);
+  void look_for_devices();
 
   void load();
   void find_lost();
@@ -193,6 +199,7 @@ class Claims final : public kubelet::DraAnswers {
   std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
   std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
   std::list<Waiting> waiting_;
+  std::list<Coming> coming_;
   std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;
   os::Timer reopen_timer_{loop_};
