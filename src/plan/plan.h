@@ -22,6 +22,14 @@ namespace tranche::plan {
 // Bytes: kubelet receives the list of a resource in one message, with the limit that Go's gRPC has by default.
 inline constexpr std::uint64_t kLargestList = 4 << 20;
 
+// Variables of a client of MPS. With the first two it lowers its own limits below the daemon's: the driver drops
+// *every* memory limit of a client if it cannot parse the value, or if that names a device that the client does not see
+// (docs/internals/mps-contract.md, "Client variables").
+inline constexpr const char* kPinnedLimitVariable = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
+inline constexpr const char* kThreadPercentageVariable = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
+inline constexpr const char* kPipeVariable = "CUDA_MPS_PIPE_DIRECTORY";
+inline constexpr const char* kLogVariable = "CUDA_MPS_LOG_DIRECTORY";
+
 // Limits of one slot on its GPU.
 struct ShareLimits {
   Bytes memory;           // 0 = not limited (time-slicing, exclusive, or memory unknown)

@@ -18,20 +18,8 @@
 #include "mps/protocol/requests.h"
 #include "mps/relay/client_file.h"
 #include "mps/relay/handshake.h"
-#include "plan/client_limits.h"
 
 using namespace tranche;
-
-// CUDA_MPS_PINNED_DEVICE_MEM_LIMIT: what is accepted re-renders to something that means the same, and never to zero.
-FUZZ(client_limits) {
-  const auto first = tranche::plan::parse_pinned_limit(text);
-  if (!first) return;
-  for (const auto& [uuid, memory] : *first) {
-    if (memory.in_mib() == 0 || !tranche::plan::is_gpu_uuid(uuid)) std::abort();
-  }
-  const auto again = tranche::plan::parse_pinned_limit(tranche::plan::render_pinned_limit(*first));
-  if (!again || *again != *first) std::abort();
-}
 
 // Any text as what is kept of an endpoint: read whole, or refused; what is read is written the same, its limits can be
 // set at a daemon, and no word of them is more than one word of a command.
@@ -53,7 +41,7 @@ FUZZ(tenant_limits) {
   const std::string all(text);
   const auto line = all.find('\n');
   const std::string threads = all.substr(0, line), memory = line == std::string::npos ? "" : all.substr(line + 1);
-  const mps::GrantedLimits granted{Percent::whole(25), {{"GPU-aaaaaaaa-0000-4000-8000-00000000000a", gib(8)}}};
+  const mps::DaemonLimits granted{{{"GPU-aaaaaaaa-0000-4000-8000-00000000000a", gib(8)}}, Percent::whole(25)};
   const auto remarks = mps::remarks_on(threads, memory, granted);
   if (remarks.size() > 2) std::abort();
   for (const auto& remark : remarks)

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "base/text.h"
+#include "config/names.h"
 #include "grants/allocate/grant.h"
-#include "plan/client_limits.h"
 #include "plan/shares.h"
 
 namespace tranche::grants {
@@ -158,17 +158,24 @@ std::uint32_t fewest_slots(const plan::PlannedDevice& device, std::uint32_t from
   return 0;
 }
 
-// The variable may name whole GPUs only: for anything else the driver drops every limit of the client, the daemon's
-// too. A MIG device is held by one slot a container, whose limit is the daemon's (plan/make_plan.cpp).
-std::vector<plan::DeviceMemory> memory_to_write(const Grant& grant, const std::vector<DeviceSlots>& held) {
-  std::vector<plan::DeviceMemory> memory;
+// "GPU-" and 8-4-4-4-12 hexadecimal digits: the only name that is valid for every view of the devices.
+bool is_gpu_uuid(std::string_view text) {
+  constexpr std::size_t kLength = 40;  // with dashes: a shorter or longer reference is in another form
+  return text.size() == kLength && text.starts_with("GPU-") && config::is_device_reference(text);
+}
+
+// "GPU-…=14377M,GPU-…=43131M". The variable may name whole GPUs only: for anything else the driver drops every limit of
+// the client, the daemon's too. A MIG device is held by one slot a container, whose limit is the daemon's
+// (plan/make_plan.cpp).
+std::string memory_to_write(const Grant& grant, const std::vector<DeviceSlots>& held) {
+  std::string text;
   for (std::size_t i = 0; i < held.size(); ++i) {
     if (held[i].device->policy.memory.kind == config::MemoryPolicy::Kind::kTenant) return {};
-    const auto& limit = grant.devices[i];
-    if (limit.limits.memory.value == 0) continue;
-    if (plan::is_gpu_uuid(limit.uuid)) memory.emplace_back(limit.uuid, limit.limits.memory);
+    const auto& [uuid, slots, limits] = grant.devices[i];
+    if (limits.memory.in_mib() > 0 && is_gpu_uuid(uuid))
+      text += fmt::format("{}{}={}M", text.empty() ? "" : ",", uuid, limits.memory.in_mib());
   }
-  return memory;
+  return text;
 }
 
 Percent threads_to_write(const Grant& grant, const std::vector<DeviceSlots>& held) {
@@ -260,23 +267,16 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
   return {};
 }
 
-Status put_mps(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings, const Around& around) {
+void put_mps(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings, const Around& around) {
   grant.pool = held.front().device->pool;
-  grant.envs[std::string(plan::kPipeVariable)] = kEndpointInContainer;
+  grant.envs[plan::kPipeVariable] = kEndpointInContainer;
   grant.mounts.push_back({kEndpointInContainer, settings.paths.endpoint(grant.pool, grant.id), true});
-  if (around.pool_is_joined) return {};
+  if (around.pool_is_joined) return;
 
-  if (const auto memory = memory_to_write(grant, held); !memory.empty()) {
-    // A string that the driver cannot read lifts the limit altogether (measured), so read it back before it leaves.
-    const std::string text = plan::render_pinned_limit(memory);
-    if (const auto back = plan::parse_pinned_limit(text); !back || back->size() != memory.size()) {
-      return fail(Kind::kInvalid, "the memory limit " + in_quotes(text) + " would not be understood by the driver");
-    }
-    grant.envs[std::string(plan::kPinnedLimitVariable)] = text;
-  }
+  if (auto memory = memory_to_write(grant, held); !memory.empty())
+    grant.envs[plan::kPinnedLimitVariable] = std::move(memory);
   if (const auto threads = threads_to_write(grant, held); threads.hundredths > 0)
-    grant.envs[std::string(plan::kThreadPercentageVariable)] = to_string(threads);
-  return {};
+    grant.envs[plan::kThreadPercentageVariable] = to_string(threads);
 }
 
 // --- frameworks ------------------------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Faults
   if (mps) {
     put_limits(grant, held);
     TRY_STATUS(check_limits(resource, grant, held, around));
-    TRY_STATUS(put_mps(grant, held, settings, around));
+    put_mps(grant, held, settings, around);
     if (settings.framework_environment) put_framework_environment(grant, held, around);
   }
 
@@ -392,7 +392,7 @@ Result<Grant> allocate(const plan::PlannedResource& resource, const plan::Faults
   return grant;
 }
 
-Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
+Grant allocate(const ClaimPart& part, const Settings& settings) {
   Grant grant;
   grant.id = part.id;
   std::vector<DeviceSlots> held;
@@ -403,7 +403,7 @@ Result<Grant> allocate(const ClaimPart& part, const Settings& settings) {
     grant.devices.push_back({planned.uuid, 1, limits});
   }
   if (!part.devices.front().planned.pool.empty()) {
-    TRY_STATUS(put_mps(grant, held, settings, {}));
+    put_mps(grant, held, settings, {});
     if (settings.framework_environment) put_framework_environment(grant, held, {});
   }
   put_cdi(grant, visible, settings, false,

@@ -123,6 +123,6 @@ struct ClaimPart {
 };
 // As allocate() of slots, except that CDI names are always in cdi_devices and never in annotations, because an answer
 // about a claim has none.
-Result<Grant> allocate(const ClaimPart& part, const Settings& settings);
+Grant allocate(const ClaimPart& part, const Settings& settings);
 
 }  // namespace tranche::grants

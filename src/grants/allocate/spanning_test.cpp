@@ -7,7 +7,6 @@
 #include "grants/allocate/grant.h"
 #include "grants/allocate/joined_fixture.h"
 #include "grants/allocate/prefer_fixture.h"
-#include "plan/client_limits.h"
 #include "plan/shares.h"
 
 namespace tranche::grants {
@@ -97,13 +96,9 @@ TEST(AllocateSpan, MoreSlotsRaiseTheMemoryAlsoOnANodeWithTwoGpus) {
     for (int count = 1; count <= 20; ++count) {
       const auto grant = allocate(joined(2, 20), {}, slots_of(gpu, count), {});
       ASSERT_TRUE(grant) << to_string(grant.error());
-      const auto limits = plan::parse_pinned_limit(grant->envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
-      ASSERT_TRUE(limits);
-      ASSERT_EQ(limits->size(), 1u);
-      EXPECT_EQ((*limits)[0].first, uuid(gpu));
-      EXPECT_EQ((*limits)[0].second, mib(143771ull * static_cast<unsigned>(count) / 20));
-      EXPECT_GT((*limits)[0].second.value, before);
-      before = (*limits)[0].second.value;
+      const auto limit = 143771ull * static_cast<unsigned>(count) / 20;
+      EXPECT_EQ(grant->envs.at("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"), uuid(gpu) + "=" + std::to_string(limit) + "M");
+      EXPECT_GT(limit, std::exchange(before, limit));
     }
   }
 }

@@ -37,7 +37,7 @@ DaemonLimits limits_of(const plan::PlannedPool& pool) {
 }
 
 std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::string& uuid) {
-  const auto found = std::ranges::find(limits.memory, uuid, &std::pair<std::string, Bytes>::first);
+  const auto found = std::ranges::find(limits.memory, uuid, &DeviceMemory::first);
   return found == limits.memory.end() ? std::nullopt : std::optional(found->second);
 }
 

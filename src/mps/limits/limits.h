@@ -15,8 +15,9 @@
 
 namespace tranche::mps {
 
+using DeviceMemory = std::pair<std::string, Bytes>;  // device UUID, limit
 struct DaemonLimits {
-  std::vector<std::pair<std::string, Bytes>> memory;  // device UUID, whole MiB; a device without a limit is absent
+  std::vector<DeviceMemory> memory;  // whole MiB; a device without a limit is absent
   Percent threads = Percent::whole(100);
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };

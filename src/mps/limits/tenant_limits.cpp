@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/text.h"
 
@@ -59,21 +60,14 @@ bool lifts(std::string_view value, const std::vector<std::string>& visible) {
 }
 
 // A key is the UUID of a device that the client sees, or its ordinal.
-const plan::DeviceMemory* device_of(std::string_view key, const GrantedLimits& granted) {
-  const auto found = std::ranges::find(granted.memory, key, &plan::DeviceMemory::first);
+const DeviceMemory* device_of(std::string_view key, const DaemonLimits& granted) {
+  const auto found = std::ranges::find(granted.memory, key, &DeviceMemory::first);
   if (found != granted.memory.end()) return &*found;
   const auto place = parse_unsigned(key);
   return place && *place < granted.memory.size() ? &granted.memory[*place] : nullptr;
 }
 
-std::optional<Bytes> amount_of(std::string_view text) {
-  // Our own parser accepts only whole UUIDs, but the entry's key may have another form.
-  constexpr std::string_view kAnyDevice = "GPU-00000000-0000-0000-0000-000000000000=";
-  const auto parsed = plan::parse_pinned_limit(std::string(kAnyDevice) + std::string(text));
-  return parsed && parsed->size() == 1 ? std::optional(parsed->front().second) : std::nullopt;
-}
-
-std::string example(const GrantedLimits& granted) {
+std::string example(const DaemonLimits& granted) {
   return granted.memory.empty() ? std::string("0=4096M") : granted.memory.front().first + "=4096M";
 }
 
@@ -84,21 +78,20 @@ std::optional<TenantRemark> on_threads(const std::string& text, Percent granted)
     return TenantRemark{
         false, fmt::format("{}={} is no percentage above 0 up to 100, so the driver passes it over and the container "
                            "has the {} % of its grant; write a number such as 12.5",
-                           plan::kThreadPercentageVariable, in_quotes(text),
-                           granted.hundredths == 0 ? "100" : to_string(granted))};
+                           plan::kThreadPercentageVariable, in_quotes(text), to_string(granted))};
   }
-  if (granted.hundredths == 0 || *threads <= granted) return std::nullopt;
+  if (*threads <= granted) return std::nullopt;
   return TenantRemark{
       true, fmt::format("{}={} is more than the {} % that the container was granted and has no effect; "
                         "ask for more slots, or write at most {}",
                         plan::kThreadPercentageVariable, in_quotes(text), to_string(granted), to_string(granted))};
 }
 
-std::optional<TenantRemark> on_memory(std::string_view text, const GrantedLimits& granted) {
+std::optional<TenantRemark> on_memory(std::string_view text, const DaemonLimits& granted) {
   if (text.empty()) return std::nullopt;  // same as unset (measured)
   auto entries = text;
   if (entries.ends_with(',')) entries.remove_suffix(1);  // harmless (measured)
-  const plan::DeviceMemory* below = nullptr;             // the first of which it is more than was granted
+  const DeviceMemory* below = nullptr;                   // the first of which it is more than was granted
   for (const auto entry : split(entries, ',')) {
     const auto equals = entry.find('=');
     const auto* device = equals == entry.npos ? nullptr : device_of(entry.substr(0, equals), granted);
@@ -122,6 +115,15 @@ std::optional<TenantRemark> on_memory(std::string_view text, const GrantedLimits
 
 }  // namespace
 
+std::optional<Bytes> amount_of(std::string_view text) {
+  const auto digits = text.find_first_not_of("0123456789");
+  const auto unit = digits == text.npos ? std::string_view() : text.substr(digits);
+  const unsigned shift = unit == "G" || unit == "GB" ? 30 : unit == "M" || unit == "MB" ? 20 : 0;
+  const auto number = parse_unsigned(text.substr(0, digits)).value_or(0);
+  if (shift == 0 || number == 0 || number > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
+  return Bytes{number << shift};
+}
+
 std::optional<std::string> lifting(std::string_view value, const std::vector<std::string>& visible) {
   if (!lifts(value, visible)) return std::nullopt;
   return fmt::format(
@@ -131,7 +133,7 @@ std::optional<std::string> lifting(std::string_view value, const std::vector<std
 }
 
 std::vector<TenantRemark> remarks_on(const std::string& threads, const std::string& memory,
-                                     const GrantedLimits& granted) {
+                                     const DaemonLimits& granted) {
   std::vector<TenantRemark> remarks;
   if (auto remark = on_threads(threads, granted.threads)) remarks.push_back(*std::move(remark));
   if (auto remark = on_memory(memory, granted)) remarks.push_back(*std::move(remark));

@@ -2,8 +2,7 @@
 // Checks the limits that a tenant sets for itself in its pod (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE,
 // CUDA_MPS_PINNED_DEVICE_MEM_LIMIT) by the driver's rules: values that the driver does not understand, and values above
 // the grant, which have no effect. The remarks are for people: no limit relies on them, and the server and the guard
-// enforce the grant whatever the driver makes of a value. Not for the values that we write (client_limits.h). Pure;
-// fuzzed.
+// enforce the grant whatever the driver makes of a value. Pure; fuzzed.
 //
 // Two functions on purpose. remarks_on() reports whatever is not known to work. lifting() causes a client to be
 // refused, so it reports only what is known to lift the limit; the guard covers the rest.
@@ -13,15 +12,9 @@
 #include <vector>
 
 #include "base/units.h"
-#include "plan/client_limits.h"
+#include "mps/limits/limits.h"
 
 namespace tranche::mps {
-
-// The container's grant; 0 = not limited.
-struct GrantedLimits {
-  Percent threads;
-  std::vector<plan::DeviceMemory> memory;  // of every device that the container sees
-};
 
 struct TenantRemark {
   bool understood = false;  // true: it is valid but has no effect
@@ -30,8 +23,12 @@ struct TenantRemark {
 };
 
 // On the values of the two variables; "": the pod does not set it. At most one for each; none for a valid value.
+// `granted`: the memory of every device that the container sees, 0 where it is not limited.
 std::vector<TenantRemark> remarks_on(const std::string& threads, const std::string& memory,
-                                     const GrantedLimits& granted);
+                                     const DaemonLimits& granted);
+
+// "4096M", "4GB": a whole number with a unit, the only amounts that are known to limit. Absent: another text, or zero.
+std::optional<Bytes> amount_of(std::string_view text);
 
 // Why a client with this value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT would have no memory limit at all, as one sentence
 // with what to write instead; absent if that is not known. `visible` are the UUIDs of all devices that the client may

@@ -13,7 +13,7 @@ using ::testing::SizeIs;
 
 constexpr const char* kFirst = "GPU-aaaaaaaa-0000-4000-8000-00000000000a";
 constexpr const char* kSecond = "GPU-bbbbbbbb-0000-4000-8000-00000000000b";
-const GrantedLimits kGranted{Percent::whole(30), {{kFirst, gib(8)}, {kSecond, gib(4)}}};
+const DaemonLimits kGranted{{{kFirst, gib(8)}, {kSecond, gib(4)}}, Percent::whole(30)};
 
 std::vector<TenantRemark> on_threads(const std::string& text) {
   return remarks_on(text, "", kGranted);
@@ -57,6 +57,7 @@ const std::vector<std::string> kOne{kFirst};
 
 // Measured on H200 (docs/internals/mps-contract.md, "Client variables"), with one visible device.
 // Promise: guard: Every value that was measured to lift the memory limit is named.
+// Promise: mps/limits/limits: Spellings that lift the memory limit are refused.
 TEST(LiftingLimits, EveryValueThatWasMeasuredToLiftTheLimitIsNamed) {
   for (const char* value : {"zz", "0=zz", "0=", "=", " ", "0=0", "1=1G", "9=1G", "GPU-bad=1G", "0=1G,0=zz"}) {
     const auto why = lifting(value, kOne);
@@ -109,7 +110,7 @@ TEST(TenantLimits, WhatIsMoreThanTheGrantHasNoEffect) {
   ASSERT_THAT(on_memory("0=2G,1=5G"), SizeIs(1));
   EXPECT_TRUE(on_memory("0=2G,1=5G")[0].understood);
   EXPECT_THAT(on_memory("0=2G,1=5G")[0].message, HasSubstr("4096 MiB of " + std::string(kSecond)));
-  EXPECT_THAT(remarks_on("100", "0=800G", {Percent{}, {{kFirst, Bytes{}}}}), IsEmpty()) << "nothing is limited";
+  EXPECT_THAT(remarks_on("100", "0=800G", {{{kFirst, Bytes{}}}}), IsEmpty()) << "nothing is limited";
 }
 
 TEST(TenantLimits, EachVariableIsRemarkedOnByItself) {

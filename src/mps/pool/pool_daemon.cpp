@@ -13,7 +13,6 @@
 #include "os/clock/clock.h"
 #include "os/log/log.h"
 #include "os/process/threads.h"
-#include "plan/client_limits.h"
 
 namespace tranche::mps {
 namespace {

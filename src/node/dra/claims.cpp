@@ -344,7 +344,7 @@ Result<std::vector<grants::Grant>> Claims::grants_of(const dra::PreparedClaim& c
     std::ranges::sort(wanted.devices, {}, [this](const auto& device) {  // in driver order
       return std::ranges::find(inputs_.gpus, device.planned.uuid, &plan::PlannedDevice::uuid) - inputs_.gpus.begin();
     });
-    TRY(auto grant, grants::allocate(wanted, inputs_.allocation));
+    auto grant = grants::allocate(wanted, inputs_.allocation);
     mps::put_shared_memory(inputs_.allocation.paths, pools_, grant);
     grants.push_back(std::move(grant));
   }

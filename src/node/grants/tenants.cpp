@@ -122,7 +122,7 @@ void PodNotices::add_remarks() {
   for (const auto& [name, pod] : pods_) {
     for (const auto& environment : pod.mps_environments) {
       // Of all grants of the container: a process has one percentage for all its devices.
-      mps::GrantedLimits granted;
+      mps::DaemonLimits granted;
       const Holder* first = nullptr;
       for (const auto& holder : holders_) {
         const bool is_it = holder.pod_namespace == name.first && holder.pod == name.second &&
@@ -131,9 +131,8 @@ void PodNotices::add_remarks() {
         if (first == nullptr) first = &holder;
         for (const auto& device : holder.devices) {
           granted.memory.emplace_back(device.uuid, device.limits.memory);
-          const Percent own = device.limits.threads;
-          if (own.hundredths > 0)
-            granted.threads = granted.threads.hundredths == 0 ? own : std::min(granted.threads, own);
+          if (const Percent own = device.limits.threads; own != Percent{})
+            granted.threads = std::min(granted.threads, own);
         }
       }
       if (first == nullptr || granted.memory.empty()) continue;

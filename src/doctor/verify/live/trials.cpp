@@ -25,10 +25,10 @@
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "mps/control/control_client.h"
+#include "mps/limits/tenant_limits.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
-#include "plan/client_limits.h"
 #include "probe/container.h"
 
 namespace tranche::doctor {
@@ -367,11 +367,13 @@ Result<std::vector<DeepGrant>> grants_here(const VerifyOptions& options, Probes&
   std::vector<DeepGrant> grants;
   TRY(const auto gpu, gpu_seen(probes, grant));  // it starts at all
   const std::string limit = config::variable(options.environment, plan::kPinnedLimitVariable);
-  if (limit.empty()) {
-    grants.push_back({.gpu = gpu});
-  } else {
-    TRY(const auto limits, plan::parse_pinned_limit(limit));
-    for (const auto& [device, memory] : limits) grants.push_back({.gpu = device, .memory_mib = memory.in_mib()});
+  if (limit.empty()) grants.push_back({.gpu = gpu});
+  for (const auto entry : limit.empty() ? std::vector<std::string_view>{} : split(limit, ',')) {
+    const auto equals = entry.find('=');
+    const auto memory = equals == entry.npos ? std::nullopt : mps::amount_of(entry.substr(equals + 1));
+    if (!memory)
+      return fail(Kind::kInvalid, "not \"GPU-a=4096M,GPU-b=2G\": " + in_quotes(limit), plan::kPinnedLimitVariable);
+    grants.push_back({.gpu = std::string(entry.substr(0, equals)), .memory_mib = memory->in_mib()});
   }
   for (auto& one : grants) {
     TRY(one.sms, sms_of(options.sms, one.gpu));
