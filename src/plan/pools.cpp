@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <numeric>
 
 #include "base/text.h"
 #include "config/keys.h"
@@ -33,26 +33,10 @@ std::size_t common_prefix(std::string_view a, std::string_view b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-PlannedPool make_pool(const config::Config& config, const gpu::Inventory& inventory, const PlannedResource& resource,
-                      const PlannedDevice& device) {
-  const gpu::Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-  // If a container may hold several slots, the daemon's setting cannot be one slot's limit: it is the maximum of all
-  // clients of the device, and the grant's own limit is in the client's environment.
-  const std::uint32_t held = resource.one_slot_per_request ? 1 : device.slots;
-  PlannedPool pool;
-  pool.devices = {device.uuid};
-  pool.limits = {{device.uuid, share_of(device, held)}};
-  if (gpu != nullptr) pool.max_clients = client_capacity_of(config, inventory, *gpu, device);
-  pool.is_mig = device.is_mig;
-  // A compute mode belongs to a whole GPU and cannot be set while MIG is on.
-  pool.compute_mode = device.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
-  return pool;
-}
-
-// A device that MPS serves, with its pool.
+// A device that MPS serves, and its resource.
 struct Served {
   PlannedDevice* device = nullptr;
-  PlannedPool pool;
+  const PlannedResource* resource = nullptr;
 };
 
 // What joins devices: the entry, or a name pattern that several entries have. "" = none.
@@ -65,17 +49,23 @@ std::string joint_of(const Draft& draft, const PlannedDevice& device) {
   return fmt::format("{}#{}:{}", draft.entry->name, draft.entry->place.line, draft.entry->place.column);
 }
 
-PlannedPool joined(std::vector<Served>& members) {
+// Of these devices, without its id.
+PlannedPool make_pool(const config::Config& config, const gpu::Inventory& inventory, std::vector<Served>& members) {
   std::ranges::sort(members, {}, [](const Served& served) { return by_index(*served.device); });
-  PlannedPool pool = members.front().pool;
-  for (std::size_t i = 1; i < members.size(); ++i) {
-    const PlannedPool& other = members[i].pool;
-    pool.devices.insert(pool.devices.end(), other.devices.begin(), other.devices.end());
-    pool.limits.insert(pool.limits.end(), other.limits.begin(), other.limits.end());
-    pool.max_clients = std::min(pool.max_clients, other.max_clients);
+  PlannedPool pool;
+  pool.max_clients = std::numeric_limits<std::uint32_t>::max();
+  for (const auto& [device, resource] : members) {
+    // If a container may hold several slots, the daemon's setting cannot be one slot's limit: it is the maximum of all
+    // clients of the device, and the grant's own limit is in the client's environment.
+    const std::uint32_t held = resource->one_slot_per_request ? 1 : device->slots;
+    pool.devices.push_back(device->uuid);
+    pool.limits.push_back({device->uuid, share_of(*device, held)});
+    if (const gpu::Gpu* gpu = find_gpu(inventory, device->gpu_uuid); gpu != nullptr)
+      pool.max_clients = std::min(pool.max_clients, client_capacity_of(config, inventory, *gpu, *device));
   }
-  pool.id = set_id(pool.devices);
-  for (const Served& member : members) member.device->pool = pool.id;
+  pool.is_mig = members.front().device->is_mig;
+  // A compute mode belongs to a whole GPU and cannot be set while MIG is on.
+  pool.compute_mode = pool.is_mig ? config::ComputeModePolicy::kLeave : config.sharing.compute_mode;
   return pool;
 }
 
@@ -107,17 +97,13 @@ std::uint32_t client_capacity_of(const config::Config& config, const gpu::Invent
 std::vector<std::string> pool_ids(const std::vector<std::string>& uuids) {
   std::vector<std::string> digits;
   for (const std::string& uuid : uuids) digits.push_back(hex_digits_of(uuid));
-  std::vector<std::size_t> order(uuids.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return std::string_view(digits[i]); });
-  std::vector<std::size_t> length(uuids.size(), kDigits);
-  for (std::size_t k = 1; k < order.size(); ++k) {
-    const std::size_t needed = common_prefix(digits[order[k - 1]], digits[order[k]]) + 1;
-    for (const std::size_t i : {order[k - 1], order[k]}) length[i] = std::max(length[i], needed);
-  }
   std::vector<std::string> ids;
-  for (std::size_t i = 0; i < uuids.size(); ++i)
-    ids.push_back((uuids[i].starts_with(kMig) ? "mig-" : "gpu-") + digits[i].substr(0, length[i]));
+  for (std::size_t i = 0; i < uuids.size(); ++i) {
+    std::size_t length = kDigits;
+    for (std::size_t k = 0; k < uuids.size(); ++k)
+      if (k != i) length = std::max(length, common_prefix(digits[i], digits[k]) + 1);
+    ids.push_back((uuids[i].starts_with(kMig) ? "mig-" : "gpu-") + digits[i].substr(0, length));
+  }
   return ids;
 }
 
@@ -127,29 +113,23 @@ std::string set_id(std::vector<std::string> uuids) {
 }
 
 std::vector<PlannedPool> make_pools(const config::Config& config, const gpu::Inventory& inventory, Drafts& drafts) {
-  std::vector<Served> alone;
   std::map<std::string, std::vector<Served>> joints;
   for (Draft& draft : drafts) {
     if (draft.resource.sharing != config::SharingStrategy::kMps) continue;
     for (PlannedDevice& device : draft.resource.devices) {
-      Served served{&device, make_pool(config, inventory, draft.resource, device)};
       const std::string joint = joint_of(draft, device);
-      (joint.empty() ? alone : joints[joint]).push_back(std::move(served));
+      joints[joint.empty() ? device.uuid : joint].push_back({&device, &draft.resource});
     }
   }
+  std::vector<std::string> alone;
+  for (const auto& [joint, members] : joints)
+    if (members.size() == 1) alone.push_back(members.front().device->uuid);
+  const auto ids = pool_ids(alone);
   std::vector<PlannedPool> pools;
-  for (auto& [joint, members] : joints) {
-    if (members.size() > 1)
-      pools.push_back(joined(members));
-    else
-      alone.push_back(std::move(members.front()));
-  }
-  std::vector<std::string> uuids;
-  for (const Served& served : alone) uuids.push_back(served.device->uuid);
-  const auto ids = pool_ids(uuids);
-  for (std::size_t i = 0; i < alone.size(); ++i) {
-    alone[i].pool.id = alone[i].device->pool = ids[i];
-    pools.push_back(std::move(alone[i].pool));
+  for (auto next = ids.begin(); auto& [joint, members] : joints) {
+    PlannedPool& pool = pools.emplace_back(make_pool(config, inventory, members));
+    pool.id = members.size() == 1 ? *next++ : set_id(pool.devices);
+    for (const Served& served : members) served.device->pool = pool.id;
   }
   std::ranges::sort(pools, {}, &PlannedPool::id);
   return pools;
