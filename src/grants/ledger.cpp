@@ -1,6 +1,7 @@
 #include "grants/ledger.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tranche::grants {
 namespace {
@@ -42,7 +43,7 @@ Ledger::Ledger(Shares kept) : shares_(std::move(kept)) {
 }
 
 void Ledger::given(const Grant& grant, MonoTime now) {
-  Held held{grant.resource, grant.slots};
+  Held held{.resource = grant.resource, .slots = grant.slots};
   std::ranges::sort(held.slots);
   std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.held, held); });
   std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
@@ -58,18 +59,31 @@ void Ledger::given(const Grant& grant, MonoTime now) {
   seen_[{grant.pool, grant.id}] = {};
 }
 
-void Ledger::listed(const std::vector<Held>& all, MonoTime asked) {
+bool Ledger::listed(const std::vector<Held>& list, MonoTime asked, const RunningPod& running) {
+  const auto uid_of = [&running](const Held& held) { return running ? running(held) : std::string(); };
+  const auto before = std::exchange(entries_, {});
+  for (auto held : list) {
+    std::ranges::sort(held.slots);
+    std::string uid = uid_of(held);
+    entries_.push_back({std::move(held), {}, {}, std::move(uid)});
+  }
+  std::set<std::pair<std::string_view, std::string_view>> pods;
+  for (const auto& held : list) pods.emplace(held.pod_namespace, held.pod);
+  const auto is_late = [&](const Entry& entry) {
+    return entry.is_listed() && !entry.pod_uid.empty() && !pods.contains({entry.held.pod_namespace, entry.held.pod}) &&
+           entry.pod_uid == uid_of(entry.held) &&
+           std::ranges::none_of(list, [&](const Held& held) { return overlap(held, entry.held); });
+  };
+  std::ranges::copy_if(before, std::back_inserter(entries_), is_late);
+  const bool late = entries_.size() > list.size();
   unknown_.clear();
   asked_ = asked;
   listed_.clear();
-  const auto before = std::exchange(entries_, {});
-  for (auto held : all) {
-    listed_.insert(grant_id(held.slots));
-    std::ranges::sort(held.slots);
-    std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
-    entries_.push_back({std::move(held), {}, {}});
+  for (const auto& entry : entries_) {
+    listed_.insert(grant_id(entry.held.slots));
+    std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, entry.held); });
   }
-  const auto patience = all.empty() ? kPatience.confirm_none : kPatience.confirm;
+  const auto patience = entries_.empty() ? kPatience.confirm_none : kPatience.confirm;
   const auto named = entries_.size();
   for (auto entry : before) {
     const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(named);
@@ -82,19 +96,27 @@ void Ledger::listed(const std::vector<Held>& all, MonoTime asked) {
         freed_.push_back(std::move(entry.held));
         continue;
       }
-      if (!entry.missing) entry.missing = asked;
+      if (!entry.missing) entry = {{.resource = entry.held.resource, .slots = entry.held.slots}, entry.given, asked};
     }
     if (same != end)
       *same = std::move(entry);
     else
       entries_.push_back(std::move(entry));
   }
+  return late;
 }
 
 std::vector<Held> Ledger::held() const {
   std::vector<Held> held;
   for (const auto& entry : entries_) held.push_back(entry.held);
   return held;
+}
+
+std::vector<Held> Ledger::as_listed() const {
+  std::vector<Held> listed;
+  for (const auto& entry : entries_)
+    if (entry.is_listed()) listed.push_back(entry.held);
+  return listed;
 }
 
 bool Ledger::in_doubt() const {

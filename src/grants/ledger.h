@@ -19,6 +19,7 @@
 //   * An endpoint without clients keeps a pool that is no longer planned from ending, so it is removed as soon as its
 //     slots are free.
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -46,13 +47,6 @@ struct Patience {
 };
 inline constexpr Patience kPatience{};
 
-// The slots of one resource that one container holds.
-struct Held {
-  std::string resource;
-  std::vector<std::string> slots;  // sorted
-  friend bool operator==(const Held&, const Held&) = default;
-};
-
 // A grant's endpoint, as its pool reports it.
 struct Endpoint {
   std::string pool;
@@ -67,12 +61,7 @@ struct Endpoint {
 inline constexpr std::string_view kClaimAsPod = "claim:";
 
 // A container, or a request of a claim, and what it holds.
-struct Holder {
-  std::string pod_namespace;
-  std::string pod;  // kClaimAsPod and the name of a claim that any pod may use
-  std::string container;
-  std::string resource;
-  std::vector<std::string> slots;
+struct Holder : Held {  // `pod`: kClaimAsPod and the name of a claim that any pod may use
   std::vector<GrantLimit> devices;
   std::string grant;       // its endpoint's name, "" without MPS
   std::string claim = {};  // of the holding; "": held by slots
@@ -98,8 +87,13 @@ class Ledger {
   // kubelet gives a slot to one container at a time, so the former holder is forgotten, and the grant has no tenant
   // until kubelet names one.
   void given(const Grant& grant, MonoTime now);
-  // kubelet's list, requested at `asked`; it may name other vendors' devices.
-  void listed(const std::vector<Held>& all, MonoTime asked);
+  // The UID of the holder's pod, as the API server reports it; "" where it reports none that runs.
+  using RunningPod = std::function<std::string(const Held&)>;
+  // kubelet's list, requested at `asked`; it may name other vendors' devices. For seconds after its own start, kubelet
+  // has not read the API server's pods yet and lists none: what a pod holds that still runs stays as it was, so that
+  // names, figures, and the stop of its clients before a deletion do not wait for kubelet. True: there is one.
+  // `running` must be current: with what the API server reported long ago, a pod that is gone would hold its slots.
+  bool listed(const std::vector<Held>& all, MonoTime asked, const RunningPod& running = {});
   void not_answered(std::string why) { unknown_ = std::move(why); }
   // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; the first source of
   // limits that the ledger has lost. `complete`: kubelet has answered, so that other holders may be forgotten. A claim
@@ -112,6 +106,8 @@ class Ledger {
   // Why the held slots are not known; "" = they are known.
   const std::string& unknown() const { return unknown_; }
   std::vector<Held> held() const;
+  // Those that have names, without slots that were given to another container since.
+  std::vector<Held> as_listed() const;
   // Slots that were held and are certainly free now.
   const std::vector<Held>& freed() const { return freed_; }
   // Slots may be free: kubelet's next list decides.
@@ -134,9 +130,11 @@ class Ledger {
  private:
   using Name = std::pair<std::string, std::string>;  // pool, grant
   struct Entry {
+    bool is_listed() const { return !given && !missing; }
     Held held;
     std::optional<MonoTime> given;    // not listed since
     std::optional<MonoTime> missing;  // when the first list without it was requested
+    std::string pod_uid = {};         // when it was listed: a pod of the same name may be another one
   };
   struct Seen {
     bool listed = false;              // kubelet has named its grant to this agent

@@ -9,9 +9,13 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
-const Held kA{"nvidia.com/gpu", {"GPU-0::0"}};
-const Held kB{"nvidia.com/gpu", {"GPU-0::1"}};
+Held held(const std::vector<std::string>& slots, const std::string& pod = "") {
+  return {.pod = pod, .resource = "nvidia.com/gpu", .slots = slots};
+}
+const Held kA = held({"GPU-0::0"});
+const Held kB = held({"GPU-0::1"});
 
 MonoTime at(Duration since) {
   return MonoTime{} + 1h + since;
@@ -52,7 +56,7 @@ TEST(LedgerSlots, AreFreeWhenTwoAnswersInARowDoNotNameThem) {
 }
 
 TEST(LedgerSlots, ThatAreFreeBeyondDoubtAreRememberedUntilTheyAreGivenOrListedAgain) {
-  const Held both{"nvidia.com/gpu", {"GPU-0::0", "GPU-0::1"}};
+  const Held both = held({"GPU-0::0", "GPU-0::1"});
   Ledger slots;
   slots.listed({kA, kB}, at(0s));
   slots.listed({kB}, at(1s));
@@ -101,13 +105,60 @@ TEST(LedgerSlots, GivenAMomentAgoAreHeldThoughKubeletDoesNotNameThemYet) {
 }
 
 TEST(LedgerSlots, GivenToAnotherAreThatOnes) {
-  const Held both{"nvidia.com/gpu", {"GPU-0::0", "GPU-0::1"}};
+  const Held both = held({"GPU-0::0", "GPU-0::1"});
   Ledger slots;
   slots.listed({both}, at(0s));
   slots.given(grant_of(kA), at(1s));
   EXPECT_THAT(slots.held(), ElementsAre(kA));
   slots.listed({both}, at(0s));
   EXPECT_THAT(slots.held(), ElementsAre(kA)) << "an answer from before";
+}
+
+class LatePods : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    EXPECT_THAT(after({held({"s0"}, "a"), held({"s1"}, "b")}, false), ElementsAre("a s0", "b s1"));
+  }
+  // What is held after kubelet answered `list`.
+  std::vector<std::string> after(const std::vector<Held>& list, bool expected_late) {
+    const auto running = [this](const Held& held) { return uids_.contains(held.pod) ? uids_.at(held.pod) : ""; };
+    EXPECT_EQ(ledger_.listed(list, now_ += 1min, running), expected_late);
+    std::vector<std::string> names;
+    for (const auto& one : ledger_.as_listed()) names.push_back(one.pod + " " + one.slots.front());
+    return names;
+  }
+
+  std::map<std::string, std::string> uids_{{"a", "1"}, {"b", "2"}};  // of running pods
+  MonoTime now_{};
+  Ledger ledger_;
+};
+
+// Promise: kubelet/pod-resources: A running pod that kubelet does not list yet after its start holds what it held.
+TEST_F(LatePods, HoldWhatTheyHeldUntilKubeletListsThem) {
+  EXPECT_THAT(after({}, true), ElementsAre("a s0", "b s1"));
+  EXPECT_THAT(after({held({"s1"}, "b")}, true), UnorderedElementsAre("a s0", "b s1"));
+  EXPECT_THAT(after({held({"s0"}, "a"), held({"s1"}, "b")}, false), ElementsAre("a s0", "b s1"));
+}
+
+TEST_F(LatePods, HoldNothingOnceTheyAreOverOrGone) {
+  uids_.clear();
+  EXPECT_THAT(after({}, false), IsEmpty());
+}
+
+TEST_F(LatePods, AnotherPodOfTheSameNameHasNothingOfTheFormer) {
+  uids_["a"] = "9";
+  EXPECT_THAT(after({}, true), ElementsAre("b s1"));
+  EXPECT_THAT(after({}, true), ElementsAre("b s1"));
+}
+
+TEST_F(LatePods, SlotsThatKubeletGaveToAnotherAreTheirsNoLonger) {
+  EXPECT_THAT(after({held({"s0"}, "c")}, true), ElementsAre("c s0", "b s1"));
+  ledger_.given(grant_of(held({"s1"})), now_);
+  EXPECT_THAT(after({held({"s0"}, "c")}, false), ElementsAre("c s0"));
+}
+
+TEST_F(LatePods, APodThatKubeletListsWithOtherSlotsHoldsThose) {
+  EXPECT_THAT(after({held({"s7"}, "a"), held({"s1"}, "b")}, false), ElementsAre("a s7", "b s1"));
 }
 
 const Endpoint kEndpoint{"gpu-1", grant_id(kA.slots), false, 0, {}};

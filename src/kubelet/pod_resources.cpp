@@ -9,7 +9,7 @@
 
 namespace tranche::kubelet {
 
-Result<std::vector<PodHolding>> list_pod_resources(const std::string& socket_path, Duration deadline) {
+Result<std::vector<grants::Held>> list_pod_resources(const std::string& socket_path, Duration deadline) {
   const auto stub = v1::PodResourcesLister::NewStub(local_channel(socket_path));
   grpc::ClientContext context;
   context.set_deadline(grpc_span(deadline));

@@ -7,18 +7,11 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "grants/allocate/grant.h"
 
 namespace tranche::kubelet {
 
-struct PodHolding {
-  std::string pod_namespace;
-  std::string pod;
-  std::string container;
-  std::string resource;
-  std::vector<std::string> slots;
-};
-
-Result<std::vector<PodHolding>> list_pod_resources(const std::string& socket_path, Duration deadline);
+Result<std::vector<grants::Held>> list_pod_resources(const std::string& socket_path, Duration deadline);
 
 // Asks a device plugin's socket for slots as kubelet would: the same call, the same answer. For trying the limits
 // of a grant on a running node (`tranche verify --deep`). The caller must know that no pod holds the slots, since

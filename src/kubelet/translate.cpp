@@ -66,8 +66,8 @@ void write_grant(const grants::Grant& grant, v1beta1::ContainerAllocateResponse&
 }
 
 // kubelet may list the devices of one resource of a container in several entries: one each, or by NUMA node.
-std::vector<PodHolding> to_holdings(const v1::ListPodResourcesResponse& response) {
-  std::vector<PodHolding> holdings;
+std::vector<grants::Held> to_holdings(const v1::ListPodResourcesResponse& response) {
+  std::vector<grants::Held> holdings;
   for (const v1::PodResources& pod : response.pod_resources()) {
     for (const v1::ContainerResources& container : pod.containers()) {
       std::map<std::string, std::vector<std::string>> slots;

@@ -19,7 +19,7 @@ v1beta1::DevicePluginOptions our_options();
 
 v1beta1::ListAndWatchResponse to_message(const plan::Advertised& advertised);
 void write_grant(const grants::Grant& grant, v1beta1::ContainerAllocateResponse& response);
-std::vector<PodHolding> to_holdings(const v1::ListPodResourcesResponse& response);
+std::vector<grants::Held> to_holdings(const v1::ListPodResourcesResponse& response);
 
 // kInvalid → INVALID_ARGUMENT, kNotFound → NOT_FOUND, kUnsupported → UNIMPLEMENTED, kUnavailable → UNAVAILABLE,
 // kTimeout → DEADLINE_EXCEEDED, kDenied → PERMISSION_DENIED, kConflict → FAILED_PRECONDITION; the text is the Error's.

@@ -48,11 +48,12 @@ struct Node {
     decision = decided.decision;
     return decided;
   }
-  Decided listed(std::vector<kubelet::PodHolding> holdings) {
+  Decided listed(std::vector<grants::Held> holdings) {
     now += 1min;
     in.holdings = holdings;
     in.holdings_read = now;
-    change.listed(std::move(holdings), now, true);
+    ledger.listed(holdings, now);
+    change.answered(true, true);
     return next({.offer = true, .holdings = true});
   }
   std::size_t healthy() const {
@@ -73,7 +74,7 @@ struct Node {
   Decision decision;
 };
 
-const kubelet::PodHolding kHolding{"default", "train", "main", kResource, {"GPU-a::1"}};
+const grants::Held kHolding{"default", "train", "main", kResource, {"GPU-a::1"}};
 
 TEST(Decide, ALostGpuIsWithdrawnAndItsSlotsStayHeld) {
   Node node(shared(config::SharingStrategy::kTimeSlicing, 4));

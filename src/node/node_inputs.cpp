@@ -113,10 +113,10 @@ void Holdings::ask() {
   asked_ = true;
   worker_.run([this, socket = socket_, asked = loop_.now()] {
     auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
-    loop_.post([this, asked, listed = std::move(listed)]() mutable {
+    loop_.post([this, asked, listed = std::move(listed)] {
       asked_ = false;
       if (listed) answer_of_ = asked;
-      on_listed_(std::move(listed));
+      on_listed_(listed);
     });
   });
 }
@@ -226,38 +226,41 @@ void NodeProgram::on_answered() {
   const Answered answered = answers_.take_answered();
   log_answered(answered);
   const bool known = holdings_.answer_of() >= answered.last_given;  // this call comes shortly after the answer
-  if (!known && !answered.given.empty()) {
-    std::vector<kubelet::PodHolding> holdings = inputs_.holdings;
-    for (const auto& grant : answered.given) {
-      forget_former_holders(holdings, grant);
-      faults_.given(grant.id);
-      notices_.given(grant.id);
-    }
-    inputs_.holdings = std::move(holdings);
+  for (const auto& grant : answered.given) {
+    ledger_.given(grant, answered.last_given);
+    if (known) continue;
+    faults_.given(grant.id);
+    notices_.given(grant.id);
   }
-  for (const auto& grant : answered.given) ledger_.given(grant, answered.last_given);
+  if (!answered.given.empty()) inputs_.holdings = ledger_.as_listed();
   grants_file_.keep(ledger_.shares());
   guarding_.granted(answered.given);
   if (!answered.given.empty()) holdings_.ask_in(kHoldingsAfterGrant);
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
 
-void NodeProgram::on_holdings(Result<std::vector<kubelet::PodHolding>> listed) {
+void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed) {
   // Processes grants that were just made before kubelet's list: a grant without an entry would count as one without
   // MPS, and the free slots of its GPU would be withheld until it has one.
   on_answered();
-  const bool watching = cluster_.watching();
-  const bool late = listed && watching && late_pods_.complete(*listed, inputs_.holdings, cluster_.pods());
+  const bool watching = cluster_.watching(), was_read = listed.has_value();
   std::error_code unknown;
-  if (change_.listed(listed, holdings_.answer_of(), std::filesystem::exists(options_.pod_resources_socket, unknown)))
+  if (change_.answered(was_read, std::filesystem::exists(options_.pod_resources_socket, unknown)))
     log::warning("change.unguarded", {{"why",
                                        "kubelet's PodResources socket is not there, so it is not known what containers "
                                        "hold: a changed configuration is applied at once"}});
-  const bool was_read = listed.has_value();
   inputs_.holdings_problem = was_read ? "" : to_string(listed.error());
+  bool late = false;
   if (was_read) {
-    inputs_.holdings = *std::move(listed);
+    const auto running = [this, watching](const grants::Held& held) {
+      const auto* pod = watching ? cluster_.pods().find(held.pod_namespace, held.pod) : nullptr;
+      return pod == nullptr || pod->over() ? std::string() : pod->uid;
+    };
+    late = ledger_.listed(*listed, holdings_.answer_of(), running);
+    inputs_.holdings = ledger_.as_listed();
     inputs_.holdings_read = holdings_.answer_of();
+  } else {
+    ledger_.not_answered(inputs_.holdings_problem);
   }
   step({.offer = true, .holdings = was_read});
   if (mig_) mig_->use_is(mig_use(true));

@@ -51,12 +51,7 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : holdings_.answer_of();
   if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
-    mig::MigUser user;
-    for (const auto& holding : inputs_.holdings) {
-      if (holding.resource == held.resource &&
-          std::ranges::find_first_of(holding.slots, held.slots) != holding.slots.end())
-        user = {holding.pod_namespace, holding.pod, holding.container};
-    }
+    mig::MigUser user{held.pod_namespace, held.pod, held.container};
     if (const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod)) user.uid = pod->uid;
     for (const auto& slot : held.slots) {
       auto& users = use.users[std::string(plan::device_of(slot))];

@@ -46,7 +46,7 @@ std::string host_mps_root(const config::Config& config);
 // grant, when a pod ended, when a user reads the status, and now and then. The question itself is asked on the worker.
 class Holdings {
  public:
-  using OnListed = std::function<void(Result<std::vector<kubelet::PodHolding>>)>;
+  using OnListed = std::function<void(const Result<std::vector<grants::Held>>&)>;
   // on_listed must end with settle().
   Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed);
   Holdings(const Holdings&) = delete;
@@ -140,7 +140,7 @@ class NodeProgram {
   void on_pools(const mps::PoolReports& next);
   void on_answered();
   void on_pods(const kube::PodChanges& changes);
-  void on_holdings(Result<std::vector<kubelet::PodHolding>> listed);
+  void on_holdings(const Result<std::vector<grants::Held>>& listed);
   void on_pages();
   void on_looked();
   Result<std::string> answer(const std::string& request);
@@ -171,7 +171,6 @@ class NodeProgram {
   guard::SharedFigures figures_;
   GpuFigures gpu_figures_;
   GpuHealth health_{options_.environment, {options_.health_quiet_period}};
-  LatePods late_pods_;
   PoolEvents pool_events_;
   GrantLog grant_log_;
   GrantsFile grants_file_{options_.run_dir};

@@ -101,19 +101,6 @@ std::set<std::string> held_without_mps(const std::vector<grants::HeldShare>& sha
   return devices;
 }
 
-bool PlanChange::listed(const Result<std::vector<kubelet::PodHolding>>& answer, MonoTime asked, bool can_report) {
-  ever_listed_ = ever_listed_ || answer.has_value();
-  const bool before = std::exchange(unguarded_, !ever_listed_ && !can_report);
-  if (!answer) {
-    ledger_.not_answered(to_string(answer.error()));
-  } else {
-    std::vector<grants::Held> all;
-    for (const auto& holding : *answer) all.push_back({holding.resource, holding.slots});
-    ledger_.listed(all, asked);
-  }
-  return unguarded_ && !before;
-}
-
 void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
   const auto shares = held_shares(ledger_.held(), {in, decision});
   const auto before = change_.steps();

@@ -61,7 +61,10 @@ class PlanChange {
   void aim(plan::Plan newest) { change_.aim(std::move(newest)); }
   // `can_report`: kubelet's socket is there. Where it never was (NVIDIA's chart does not mount it) kubelet will never
   // report what is held, and a change is made at once, as by a restart of NVIDIA's plugin. True: that is found now.
-  bool listed(const Result<std::vector<kubelet::PodHolding>>& answer, MonoTime asked, bool can_report);
+  bool answered(bool listed, bool can_report) {
+    ever_listed_ = ever_listed_ || listed;
+    return !std::exchange(unguarded_, !ever_listed_ && !can_report) && unguarded_;
+  }
   // Decides which plan is enforced, by the decision so far: plan, change and withheld slots.
   void step(const Inputs& in, Decision& decision, Moved& moved);
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change

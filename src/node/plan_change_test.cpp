@@ -26,7 +26,7 @@ Snapshot one_mps_gpu() {
   return snapshot;
 }
 
-const std::vector<grants::Held> kHeld{{"nvidia.com/gpu", {"GPU-a::1"}}};
+const std::vector<grants::Held> kHeld{{.resource = "nvidia.com/gpu", .slots = {"GPU-a::1"}}};
 
 std::string pool_in(const Snapshot& snapshot) {
   return held_shares(kHeld, snapshot).at(0).pool;
@@ -47,7 +47,7 @@ TEST(HeldShares, AreOfMpsByTheirLimitsOrTheirEndpoint) {
 
 TEST(HeldShares, AreBelievedToBeThePlansWhileNobodyKnowsTheEndpoints) {
   EXPECT_EQ(pool_in(one_mps_gpu()), "gpu-a");
-  const std::vector<grants::Held> whole{{"nvidia.com/gpu", {"GPU-a"}}};
+  const std::vector<grants::Held> whole{{.resource = "nvidia.com/gpu", .slots = {"GPU-a"}}};
   EXPECT_EQ(held_shares(whole, one_mps_gpu()).at(0).pool, "") << "no slot of this plan";
 }
 
@@ -78,8 +78,6 @@ PlanChange::Moved step(PlanChange& change, Snapshot& snapshot) {
   return moved;
 }
 
-const Result<std::vector<kubelet::PodHolding>> kNoneListed = std::vector<kubelet::PodHolding>{};
-
 TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   const os::Scratch scratch;
   OtherHoldersFile file(scratch.path());
@@ -93,8 +91,8 @@ TEST(PlanChange, KnowsWhatIsHeldWithoutTrancheMpsAndWhenThatIsOver) {
   ledger.given(grant, MonoTime{});
   file.keep(*step(change, snapshot).other_holders);
   EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "GPU-a\n");
-  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(1), true);
-  change.listed(kNoneListed, MonoTime{} + std::chrono::minutes(2), true);
+  ledger.listed({}, MonoTime{} + std::chrono::minutes(1));
+  ledger.listed({}, MonoTime{} + std::chrono::minutes(2));
   file.keep(*step(change, snapshot).other_holders);
   EXPECT_EQ(os::read_file(scratch / "other-holders").value_or("none"), "");
 }

@@ -64,7 +64,7 @@ struct Inputs {
   std::string driver_problem;               // why not, or why it could not be read again
   std::vector<gpu::GpuUse> use;
   mps::PoolReports pools;
-  SharedList<kubelet::PodHolding> holdings;
+  SharedList<grants::Held> holdings;
   std::string holdings_problem;
   MonoTime holdings_read{};            // when kubelet reported them
   grants::Settings allocation;         // as the configuration and the files of the node have them

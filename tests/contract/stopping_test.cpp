@@ -107,7 +107,7 @@ TEST(PodResources, ReportWhichContainerHoldsWhichSlots) {
   ASSERT_OK(kubelet->wait_for_healthy(kShared, 8, kSoon));
   const sim::Admission admission = kubelet->admit(sim::one_container_pod("team-a/train", kShared, 2));
   ASSERT_TRUE(admission.admitted) << admission.message;
-  ASSERT_VALUE(const std::vector<kubelet::PodHolding> held, kubelet::list_pod_resources(dir / "pods.sock", kSoon));
+  ASSERT_VALUE(const std::vector<grants::Held> held, kubelet::list_pod_resources(dir / "pods.sock", kSoon));
   ASSERT_EQ(held.size(), 1U);
   EXPECT_EQ(held[0].container, "main");
   EXPECT_EQ(held[0].resource, kShared);

@@ -25,7 +25,7 @@ FUZZ(status_document) {
   snapshot.holdings_problem = all;
   snapshot.pools.problem = all;
   snapshot.plan.left_out.push_back({all, all});
-  tranche::kubelet::PodHolding holding;
+  tranche::grants::Held holding;
   holding.pod = all;
   holding.resource = all;
   holding.slots = {all};

@@ -178,7 +178,7 @@ class Life {
   }
 
   void admit(const plan::PlannedResource& resource, const grants::Grant& grant) {
-    Container container{{grant.resource, grant.slots}, {}, true};
+    Container container{{.resource = grant.resource, .slots = grant.slots}, {}, true};
     for (const auto& device : grant.devices) {
       grants::HeldShare share{grant.resource, device.uuid, {}, grant.pool, device.limits.memory};
       for (const auto& slot : grant.slots)

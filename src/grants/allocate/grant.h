@@ -56,6 +56,16 @@ struct Grant {
   friend bool operator==(const Grant&, const Grant&) = default;
 };
 
+// What one container holds of one resource.
+struct Held {
+  std::string pod_namespace = {};  // with the next two "" while kubelet does not list it
+  std::string pod = {};
+  std::string container = {};
+  std::string resource;
+  std::vector<std::string> slots;  // sorted
+  friend bool operator==(const Held&, const Held&) = default;
+};
+
 std::string grant_id(std::span<const std::string> slots);  // order does not matter
 
 // The paths of MPS state; see docs/reference/paths.md. A grant's endpoint lies under its pool, so that `tranche mps`

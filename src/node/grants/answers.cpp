@@ -42,7 +42,7 @@ void LiveGrants::given(const grants::Grant& grant, MonoTime now) {
   given_[grant.id] = {grant.slots, now};
 }
 
-void LiveGrants::count_into(grants::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
+void LiveGrants::count_into(grants::Around& around, const std::vector<grants::Held>& holdings, MonoTime listed,
                             std::span<const std::string> asked_for) {
   for (auto& [device, room] : around.room) room.held = 0;
   const auto add = [&](const std::vector<std::string>& slots) {

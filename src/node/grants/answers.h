@@ -25,7 +25,7 @@ class LiveGrants {
   void given(const grants::Grant& grant, MonoTime now);
   // Of each device in `around`, without those that have a slot that is asked for: kubelet hands out what no container
   // holds. `listed`: when kubelet reported `holdings`.
-  void count_into(grants::Around& around, const std::vector<kubelet::PodHolding>& holdings, MonoTime listed,
+  void count_into(grants::Around& around, const std::vector<grants::Held>& holdings, MonoTime listed,
                   std::span<const std::string> asked_for);
 
  private:

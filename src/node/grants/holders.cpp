@@ -48,8 +48,8 @@ void add_ids(Holder& holder, const kube::PodTable& pods) {
 
 }  // namespace
 
-bool lists_ended_pods(const std::vector<kubelet::PodHolding>& holdings, const kube::PodTable& pods) {
-  return std::ranges::any_of(holdings, [&](const kubelet::PodHolding& holding) {
+bool lists_ended_pods(const std::vector<grants::Held>& holdings, const kube::PodTable& pods) {
+  return std::ranges::any_of(holdings, [&](const grants::Held& holding) {
     const auto* pod = pods.find(holding.pod_namespace, holding.pod);
     return pod == nullptr || pod->over();
   });
@@ -64,7 +64,7 @@ std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {
   for (const auto& holding : node.in.holdings) {
     const auto* resource = plan::find_resource(decision.plan, holding.resource);
     const std::string grant = grants::grant_id(holding.slots);
-    Holder holder{holding.pod_namespace, holding.pod, holding.container, holding.resource, holding.slots, {}, {}};
+    Holder holder{holding, {}, {}};
     std::map<std::string_view, std::uint32_t> held;
     for (const auto& slot : holding.slots) ++held[plan::device_of(slot)];
     bool mps = false;
@@ -100,13 +100,6 @@ const Holder* find_holder(const std::vector<Holder>& holders, const std::string&
   return found == holders.end() ? nullptr : &*found;
 }
 
-void forget_former_holders(std::vector<kubelet::PodHolding>& holdings, const grants::Grant& given) {
-  std::erase_if(holdings, [&](const kubelet::PodHolding& holding) {
-    return holding.resource == given.resource &&
-           std::ranges::find_first_of(holding.slots, given.slots) != holding.slots.end();
-  });
-}
-
 std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools) {
   if (!pools.connected) return std::nullopt;
   std::vector<grants::Endpoint> endpoints;
@@ -118,36 +111,6 @@ std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports
     }
   }
   return endpoints;
-}
-
-bool LatePods::complete(std::vector<kubelet::PodHolding>& listed, const std::vector<kubelet::PodHolding>& before,
-                        const kube::PodTable& pods) {
-  std::set<Key> there;
-  std::set<std::pair<std::string, std::string>> held;  // resource, slot
-  for (const auto& holding : listed) {
-    there.emplace(holding.pod_namespace, holding.pod);
-    for (const auto& slot : holding.slots) held.emplace(holding.resource, slot);
-  }
-  std::map<Key, std::string> uids;
-  const auto remember = [&](const Key& key, const kube::PodSeen* pod) {
-    if (pod != nullptr) uids.emplace(key, pod->uid);
-  };
-  for (const auto& key : there) remember(key, pods.find(key.first, key.second));
-  bool late = false;
-  for (const auto& holding : before) {
-    const Key key{holding.pod_namespace, holding.pod};
-    const auto known = uids_.find(key);
-    if (there.contains(key) || known == uids_.end()) continue;
-    const auto* pod = pods.find(key.first, key.second);
-    if (pod == nullptr || pod->over() || pod->uid != known->second) continue;
-    if (std::ranges::any_of(holding.slots, [&](const auto& slot) { return held.contains({holding.resource, slot}); }))
-      continue;
-    listed.push_back(holding);
-    remember(key, pod);
-    late = true;
-  }
-  uids_ = std::move(uids);
-  return late;
 }
 
 }  // namespace tranche::node

@@ -119,8 +119,7 @@ TEST(Holders, AreKnownByNameAloneWithoutTheCluster) {
 TEST(Holders, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
   kube::PodTable pods;
   pods.replace({pod("a")});
-  const std::vector<kubelet::PodHolding> a{{"default", "a", "main", "r", {"s"}}},
-      b{{"default", "b", "main", "r", {"s"}}};
+  const std::vector<grants::Held> a{{"default", "a", "main", "r", {"s"}}}, b{{"default", "b", "main", "r", {"s"}}};
   EXPECT_FALSE(lists_ended_pods(a, pods));
   EXPECT_TRUE(lists_ended_pods(b, pods));
   auto over = pod("a");

@@ -20,12 +20,12 @@ grants::Grant grant(const Ids& slots) {
   return made;
 }
 
-kubelet::PodHolding holding(const std::string& pod, const Ids& slots) {
+grants::Held holding(const std::string& pod, const Ids& slots) {
   return {"default", pod, "main", "nvidia.com/gpu", slots};
 }
 
 // How many are alive, by device.
-std::map<std::string, std::uint32_t> count(LiveGrants& grants, const std::vector<kubelet::PodHolding>& holdings,
+std::map<std::string, std::uint32_t> count(LiveGrants& grants, const std::vector<grants::Held>& holdings,
                                            MonoTime listed, const Ids& asked_for) {
   grants::Around around;
   around.room = {{"GPU-0", {}}, {"GPU-1", {}}};
@@ -38,8 +38,8 @@ std::map<std::string, std::uint32_t> count(LiveGrants& grants, const std::vector
 
 TEST(LiveGrants, AreThoseThatKubeletListsOnEachDeviceOnce) {
   LiveGrants grants;
-  const std::vector<kubelet::PodHolding> listed{holding("a", {"GPU-0::1", "GPU-0::2"}),
-                                                holding("b", {"GPU-0::3", "GPU-1::0"}), holding("c", {"GPU-1"})};
+  const std::vector<grants::Held> listed{holding("a", {"GPU-0::1", "GPU-0::2"}), holding("b", {"GPU-0::3", "GPU-1::0"}),
+                                         holding("c", {"GPU-1"})};
   EXPECT_THAT(count(grants, listed, kNow, Ids{}), ElementsAre(Pair("GPU-0", 2u), Pair("GPU-1", 2u)));
 }
 
@@ -57,7 +57,7 @@ TEST(LiveGrants, OneThatIsGivenCountsBeforeKubeletListsItAndOnceAfter) {
   LiveGrants grants;
   grants.given(grant({"GPU-0::1"}), kNow);
   EXPECT_THAT(count(grants, {}, kNow - 1s, Ids{}), ElementsAre(Pair("GPU-0", 1u)));
-  const std::vector<kubelet::PodHolding> listed{holding("a", {"GPU-0::1"})};
+  const std::vector<grants::Held> listed{holding("a", {"GPU-0::1"})};
   EXPECT_THAT(count(grants, listed, kNow - 1s, Ids{}), ElementsAre(Pair("GPU-0", 1u))) << "the former holder's";
   EXPECT_THAT(count(grants, listed, kNow + 1s, Ids{}), ElementsAre(Pair("GPU-0", 1u)));
   EXPECT_THAT(count(grants, {}, kNow + 2s, Ids{}), IsEmpty()) << "its pod has ended, and its place is free";
@@ -73,7 +73,7 @@ TEST(LiveGrants, OneThatKubeletNeverListsHasComeToNothing) {
 TEST(LiveGrants, WhoHeldTheSlotsThatAreAskedForIsGone) {
   LiveGrants grants;
   grants.given(grant({"GPU-0::1", "GPU-0::2"}), kNow);
-  const std::vector<kubelet::PodHolding> listed{holding("a", {"GPU-0::3"})};
+  const std::vector<grants::Held> listed{holding("a", {"GPU-0::3"})};
   EXPECT_THAT(count(grants, listed, kNow - 1s, Ids{"GPU-0::3"}), ElementsAre(Pair("GPU-0", 1u)));
   EXPECT_THAT(count(grants, listed, kNow - 1s, Ids{"GPU-0::2", "GPU-0::3"}), IsEmpty());
   grants.given(grant({"GPU-0::2"}), kNow + 1s);

@@ -228,7 +228,7 @@ class MigProgram {
     });
   }
 
-  void on_listed(Result<std::vector<kubelet::PodHolding>> listed, MonoTime asked) {
+  void on_listed(Result<std::vector<grants::Held>> listed, MonoTime asked) {
     mig::MigUse use;
     use.asked = asked;
     if (!listed)
