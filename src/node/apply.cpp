@@ -115,6 +115,7 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
       health_timer_.start(std::max<Duration>(*decided.wake - loop_.now(), 0s), [this] { step({.offer = true}); });
     follow_tenants(had.holdings);
   }
+  report_notices();
   const bool heard = inputs_.pools.connected || !inputs_.pools.problem.empty();  // from `tranche mps`
   if (inputs_.claims && heard) claim_statuses_.look();
   cluster_.condition(decision_.condition);

@@ -290,8 +290,6 @@ void NodeProgram::on_pods(const kube::PodChanges& changes) {
                                                     {"grants", fmt::format("{}", fmt::join(grants, ","))},
                                                     {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
   }
-  notices_.pods(changes);
-  report_notices();
   if (ended) holdings_.ask();  // kubelet's list has changed
   step();
 }

@@ -85,7 +85,6 @@ void NodeProgram::follow_clients(const mps::PoolReports& reports) {
   if (reports.connected) faults_.processes(guarding_.grants_of_processes(), loop_.now());
   report_faults(faults_.update(reports, loop_.now()));
   notices_.pools(reports);
-  report_notices();
   limit_sender_.follow(guarding_.tenants(), reports);
 }
 
@@ -116,7 +115,7 @@ void NodeProgram::report_faults(const std::vector<ReportedFault>& faults) {
 }
 
 void NodeProgram::report_notices() {
-  for (const auto& notice : notices_.take()) {
+  for (const auto& notice : notices_.look(decision_.holders, cluster_.pods())) {
     const Holder& of = notice.holder;
     log::warning(notice.event, {{"grant", of.grant},
                                 {"pod", of.pod_namespace + "/" + of.pod},
@@ -135,8 +134,6 @@ void NodeProgram::name_holders() {
     if (!holder.grant.empty()) holder_of[holder.grant] = holder_name(holder);
   faults_.holders(holder_of);
   report_faults(faults_.settled(loop_.now()));
-  notices_.held(decision_.holders);
-  report_notices();
 }
 
 // An event about a claim that any pod may use is the claim's.

@@ -11,7 +11,6 @@ using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-using What = kube::PodChange::What;
 
 constexpr const char* kGrant = "0011223344556677";
 
@@ -37,12 +36,21 @@ class RefusedProcesses : public ::testing::Test {
     notices_.pools(reports(0, ""));
     held("a");
   }
-  void held(const std::string& pod) { notices_.held({holder(pod)}); }
+  // A grant that is given again has no holder until kubelet names it.
+  void given() {
+    notices_.given(kGrant);
+    holders_.clear();
+  }
+  std::vector<PodNotice> held(const std::string& pod) {
+    holders_ = {holder(pod)};
+    return notices_.look(holders_, {});
+  }
   std::vector<PodNotice> after(const mps::PoolReports& reports) {
     notices_.pools(reports);
-    return notices_.take();
+    return notices_.look(holders_, {});
   }
   PodNotices notices_;
+  std::vector<Holder> holders_;
 };
 
 TEST_F(RefusedProcesses, AContainerHearsOnceOfEachValue) {
@@ -57,18 +65,16 @@ TEST_F(RefusedProcesses, WhatIsRefusedForOtherReasonsIsNotReported) {
 }
 
 TEST_F(RefusedProcesses, TheNoticeWaitsForKubeletToNameTheHolderOfTheGrant) {
-  notices_.given(kGrant);
+  given();
   EXPECT_THAT(after(reports(1)), IsEmpty()) << "not for the former holder";
-  held("b");
-  EXPECT_THAT(notices_.take(), ElementsAre(refused("b", "zz lifts it")));
+  EXPECT_THAT(held("b"), ElementsAre(refused("b", "zz lifts it")));
 }
 
 TEST_F(RefusedProcesses, OfAFormerHoldersProcessesTheNextHearsNothing) {
-  notices_.held({});
+  holders_.clear();
   EXPECT_THAT(after(reports(1)), IsEmpty());
-  notices_.given(kGrant);
-  held("b");
-  EXPECT_THAT(notices_.take(), IsEmpty());
+  given();
+  EXPECT_THAT(held("b"), IsEmpty());
 }
 
 TEST_F(RefusedProcesses, TheNextHolderGetsTheSameNoticeAgain) {
@@ -86,20 +92,18 @@ TEST_F(RefusedProcesses, ARestartOfTrancheMpsCountsFromNothing) {
 }
 
 TEST_F(RefusedProcesses, AnEndpointThatIsGoneIsForgotten) {
-  notices_.held({});
+  holders_.clear();
   EXPECT_THAT(after(reports(1)), IsEmpty());
   EXPECT_THAT(after(reports(0, "", false)), IsEmpty());
-  held("a");
-  EXPECT_THAT(notices_.take(), IsEmpty());
+  EXPECT_THAT(held("a"), IsEmpty());
 }
 
 TEST(RefusedProcessesAtTheStart, WhatHappenedBeforeWasReportedThen) {
   PodNotices notices;
-  notices.held({holder("a")});
   notices.pools(reports(3));
-  EXPECT_THAT(notices.take(), IsEmpty());
+  EXPECT_THAT(notices.look({holder("a")}, {}), IsEmpty());
   notices.pools(reports(4));
-  EXPECT_THAT(notices.take(), SizeIs(1));
+  EXPECT_THAT(notices.look({holder("a")}, {}), SizeIs(1));
 }
 
 class SplitContainers : public ::testing::Test {
@@ -113,8 +117,7 @@ class SplitContainers : public ::testing::Test {
       holders.push_back({"default", held.pod, held.container, "r", {}, {}, held.grant, held.claim});
       holders.back().pool = held.pool;
     }
-    notices_.held(holders);
-    return notices_.take();
+    return notices_.look(holders, {});
   }
   PodNotices notices_;
 };
@@ -145,49 +148,51 @@ TEST_F(SplitContainers, AreReportedAgainWhenTheyHadGone) {
 
 class LimitsOfPods : public ::testing::Test {
  protected:
-  std::vector<PodNotice> pod(What what, const std::string& threads, const std::string& uid = "u1") {
+  std::vector<PodNotice> pod(const std::string& threads, const std::string& uid = "u1") {
     kube::PodSeen pod;
     pod.pod_namespace = "team";
     pod.name = "train";
     pod.uid = uid;
     pod.mps_environments = {{"main", threads, std::nullopt}};
-    notices_.pods({{what, pod}});
-    return notices_.take();
+    pods_.replace({pod});
+    return notices_.look(holders_, pods_);
   }
   std::vector<PodNotice> held(std::uint32_t percent) {
     const auto device = [&](const char* uuid) {
       return grants::GrantLimit{uuid, 5, {mib(4096), Percent::whole(percent), 32}};
     };
-    notices_.held({{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
-                   {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}});
-    return notices_.take();
+    holders_ = {{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
+                {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}};
+    return notices_.look(holders_, pods_);
   }
   PodNotices notices_;
+  std::vector<Holder> holders_;
+  kube::PodTable pods_;
 };
 
 TEST_F(LimitsOfPods, AreReportedOnceAndOnlyOfContainersThatHoldAGrant) {
-  EXPECT_THAT(pod(What::kNew, "many"), IsEmpty());
+  EXPECT_THAT(pod("many"), IsEmpty());
   const auto reported = held(25);
   ASSERT_THAT(reported, SizeIs(1));
   EXPECT_EQ(reported[0].holder.container, "main");
   EXPECT_EQ(reported[0].uid, "u1");
   EXPECT_THAT(reported[0].message, HasSubstr("has the 25 % of its grant"));
   EXPECT_THAT(held(25), IsEmpty());
-  EXPECT_THAT(pod(What::kChanged, "many"), IsEmpty());
+  EXPECT_THAT(pod("many"), IsEmpty());
 }
 
 TEST_F(LimitsOfPods, MoreThanTheGrantIsReportedAndLessIsNot) {
-  EXPECT_THAT(pod(What::kNew, "30"), IsEmpty());
+  EXPECT_THAT(pod("30"), IsEmpty());
   EXPECT_THAT(held(30), IsEmpty());
   EXPECT_THAT(held(25), SizeIs(1));
 }
 
 TEST_F(LimitsOfPods, TheNextPodOfThatNameIsAnother) {
   held(25);
-  EXPECT_THAT(pod(What::kNew, "many"), SizeIs(1));
-  EXPECT_THAT(pod(What::kGone, "many"), IsEmpty());
+  EXPECT_THAT(pod("many"), SizeIs(1));
+  pods_.replace({});
   EXPECT_THAT(held(25), IsEmpty());
-  EXPECT_THAT(pod(What::kNew, "many", "u2"), SizeIs(1));
+  EXPECT_THAT(pod("many", "u2"), SizeIs(1));
 }
 
 }  // namespace pod_notices_test

@@ -65,33 +65,15 @@ void EndpointLimitSender::request(const mps::EndpointName& endpoint, const mps::
   });
 }
 
-void PodNotices::given(const std::string& grant) {
-  std::erase_if(holders_, [&](const Holder& holder) { return holder.grant == grant; });
-  refused_.erase(grant);
-}
-
-void PodNotices::held(const std::vector<Holder>& holders) {
-  holders_ = holders;
+std::vector<PodNotice> PodNotices::look(const std::vector<Holder>& holders, const kube::PodTable& pods) {
   std::set<std::string> containers;
-  for (const auto& holder : holders_)
+  for (const auto& holder : holders)
     if (!holder.grant.empty()) containers.insert(holder_name(holder));
   std::erase_if(reported_, [&](const auto& reported) { return !containers.contains(reported.first); });
-  add_remarks();
-  add_refused();
-  add_split();
-}
-
-void PodNotices::pods(const kube::PodChanges& changes) {
-  for (const auto& [what, pod] : changes) {
-    const std::pair key{pod.pod_namespace, pod.name};
-    const bool over = what == kube::PodChange::What::kGone || what == kube::PodChange::What::kEnded;
-    if (!over && !pod.mps_environments.empty()) {
-      pods_.insert_or_assign(key, pod);
-    } else {
-      pods_.erase(key);
-    }
-  }
-  add_remarks();
+  add_remarks(holders, pods);
+  add_refused(holders);
+  add_split(holders);
+  return std::exchange(ready_, {});
 }
 
 void PodNotices::pools(const mps::PoolReports& reports) {
@@ -108,7 +90,6 @@ void PodNotices::pools(const mps::PoolReports& reports) {
   std::erase_if(refused_, [&](const auto& refused) { return !now.contains(refused.first); });
   seen_ = std::move(now);
   first_ = false;
-  add_refused();
 }
 
 void PodNotices::add(PodNotice notice) {
@@ -118,36 +99,38 @@ void PodNotices::add(PodNotice notice) {
 }
 
 // No limit depends on what the API server shows of a pod's environment: a tenant can write any for its own processes.
-void PodNotices::add_remarks() {
-  for (const auto& [name, pod] : pods_) {
-    for (const auto& environment : pod.mps_environments) {
-      // Of all grants of the container: a process has one percentage for all its devices.
-      mps::DaemonLimits granted;
-      const Holder* first = nullptr;
-      for (const auto& holder : holders_) {
-        const bool is_it = holder.pod_namespace == name.first && holder.pod == name.second &&
-                           holder.container == environment.container;
-        if (!is_it || holder.grant.empty()) continue;
-        if (first == nullptr) first = &holder;
-        for (const auto& device : holder.devices) {
-          granted.memory.emplace_back(device.uuid, device.limits.memory);
-          if (const Percent own = device.limits.threads; own != Percent{})
-            granted.threads = std::min(granted.threads, own);
-        }
-      }
-      if (first == nullptr || granted.memory.empty()) continue;
-      for (const auto& remark :
-           mps::remarks_on(environment.threads.value_or(""), environment.memory.value_or(""), granted))
-        add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit", *first,
-             pod.uid, remark.message});
+void PodNotices::add_remarks(const std::vector<Holder>& holders, const kube::PodTable& pods) {
+  struct Container {
+    const kube::PodSeen* pod;
+    const kube::MpsEnvironmentSeen* environment;
+    const Holder* first;
+    mps::DaemonLimits granted = {};  // of all its grants: a process has one percentage for all its devices
+  };
+  std::map<std::string, Container> containers;
+  for (const auto& holder : holders) {
+    const auto* pod = holder.grant.empty() ? nullptr : pods.find(holder.pod_namespace, holder.pod);
+    if (pod == nullptr || pod->over()) continue;
+    const auto found = std::ranges::find(pod->mps_environments, holder.container, &kube::MpsEnvironmentSeen::container);
+    if (found == pod->mps_environments.end()) continue;
+    auto& granted = containers.try_emplace(holder_name(holder), pod, &*found, &holder).first->second.granted;
+    for (const auto& device : holder.devices) {
+      granted.memory.emplace_back(device.uuid, device.limits.memory);
+      if (const Percent own = device.limits.threads; own != Percent{}) granted.threads = std::min(granted.threads, own);
     }
+  }
+  for (const auto& [name, of] : containers) {
+    if (of.granted.memory.empty()) continue;
+    for (const auto& remark :
+         mps::remarks_on(of.environment->threads.value_or(""), of.environment->memory.value_or(""), of.granted))
+      add({remark.understood ? &kube::kMpsLimitWithoutEffect : &kube::kMpsLimitNotUnderstood, "tenant.limit", *of.first,
+           of.pod->uid, remark.message});
   }
 }
 
 // The log of `tranche mps` names the process that it refused; this names the container.
-void PodNotices::add_refused() {
+void PodNotices::add_refused(const std::vector<Holder>& holders) {
   std::erase_if(refused_, [&](const auto& refused) {
-    const auto* holder = find_holder(holders_, refused.first);
+    const auto* holder = find_holder(holders, refused.first);
     if (holder == nullptr) return false;
     add({&kube::kMpsLimitNotUnderstood, "tenant.refused", *holder, "", "MPS refused a process: " + refused.second});
     return true;
@@ -156,9 +139,9 @@ void PodNotices::add_refused() {
 
 // Each answer to kubelet names one endpoint, kubelet merges the answers of a container, and a CUDA process connects to
 // one daemon: the slots of the container's other pools are idle.
-void PodNotices::add_split() {
+void PodNotices::add_split(const std::vector<Holder>& holders) {
   std::map<std::string, std::pair<const Holder*, std::set<std::string>>> pools_of;
-  for (const auto& holder : holders_) {
+  for (const auto& holder : holders) {
     if (holder.pool.empty() || !holder.claim.empty()) continue;  // containers with requests of one name may be others
     auto& [first, pools] = pools_of[holder_name(holder)];
     if (first == nullptr) first = &holder;

@@ -58,23 +58,20 @@ struct PodNotice {
 // names the container of a grant only after the grant was given; until then its notices wait. Pure.
 class PodNotices {
  public:
-  // A grant was given: the former holder of the same slots no longer has them.
-  void given(const std::string& grant);
-  void held(const std::vector<Holder>& holders);  // kubelet's answer
-  void pods(const kube::PodChanges& changes);
+  // A grant was given: what MPS refused before was of the former holder of the same slots.
+  void given(const std::string& grant) { refused_.erase(grant); }
   void pools(const mps::PoolReports& reports);
-  std::vector<PodNotice> take() { return std::exchange(ready_, {}); }  // what was not taken before
+  // Those that are new.
+  std::vector<PodNotice> look(const std::vector<Holder>& holders, const kube::PodTable& pods);
 
  private:
   void add(PodNotice notice);
-  void add_remarks();
-  void add_refused();
-  void add_split();
+  void add_remarks(const std::vector<Holder>& holders, const kube::PodTable& pods);
+  void add_refused(const std::vector<Holder>& holders);
+  void add_split(const std::vector<Holder>& holders);
 
-  std::vector<Holder> holders_;                                        // those that still have what kubelet listed
-  std::map<std::pair<std::string, std::string>, kube::PodSeen> pods_;  // by namespace and name: those that set a limit
-  std::map<std::string, std::uint64_t> seen_;                          // refusals, by grant
-  std::map<std::string, std::string> refused_;                         // why, by grant: waits for the holder
+  std::map<std::string, std::uint64_t> seen_;   // refusals, by grant
+  std::map<std::string, std::string> refused_;  // why, by grant: waits for the holder
   bool first_ = true;  // the first report's refusals happened before this start, and were reported then
   std::map<std::string, std::set<std::string>> reported_;  // uids and messages, by "namespace/pod/container"
   std::vector<PodNotice> ready_;
