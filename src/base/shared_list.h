@@ -1,5 +1,5 @@
 #pragma once
-// A list that copies share and that does not change: for what a snapshot and several parts of a program hold at once.
+// A value that copies share and that does not change: for what a snapshot and several parts of a program hold at once.
 // It is replaced as a whole. Copies may be on several threads. Pure.
 #include <initializer_list>
 #include <memory>
@@ -9,36 +9,39 @@
 namespace tranche {
 
 template <class T>
-class SharedList {
+class Shared {
  public:
-  using value_type = T;
-  using const_iterator = typename std::vector<T>::const_iterator;
+  using value_type = typename T::value_type;
+  using const_iterator = typename T::const_iterator;
   using iterator = const_iterator;
 
-  // NOLINTBEGIN(google-explicit-constructor): from and to the list that it stands for
-  SharedList() = default;
-  SharedList(std::vector<T> values)
-      : values_(values.empty() ? nullptr : std::make_shared<const std::vector<T>>(std::move(values))) {}
-  SharedList(std::initializer_list<T> values) : SharedList(std::vector<T>(values)) {}
+  // NOLINTBEGIN(google-explicit-constructor): from and to the value that it stands for
+  Shared() = default;
+  Shared(T value) : value_(value.empty() ? nullptr : std::make_shared<T>(std::move(value))) {}
+  Shared(std::initializer_list<value_type> values) : Shared(T(values)) {}
 
-  operator const std::vector<T>&() const { return values(); }
+  operator const T&() const { return **this; }
   // NOLINTEND(google-explicit-constructor)
-  const_iterator begin() const { return values().begin(); }
-  const_iterator end() const { return values().end(); }
-  std::size_t size() const { return values().size(); }
-  bool empty() const { return values_ == nullptr; }
-  const T& operator[](std::size_t at) const { return values()[at]; }
-  friend bool operator==(const SharedList& a, const SharedList& b) {
-    return a.values_ == b.values_ || a.values() == b.values();
+  const T& operator*() const {
+    static const T kNone;
+    return value_ ? *value_ : kNone;
   }
+  const T* operator->() const { return &**this; }
+  // To be changed: a copy that this one has for itself.
+  T& own() { return *(value_ = std::make_shared<T>(**this)); }
+
+  const_iterator begin() const { return (**this).begin(); }
+  const_iterator end() const { return (**this).end(); }
+  std::size_t size() const { return (**this).size(); }
+  bool empty() const { return (**this).empty(); }
+  const auto& operator[](std::size_t at) const { return (**this)[at]; }
+  friend bool operator==(const Shared& a, const Shared& b) { return a.value_ == b.value_ || *a == *b; }
 
  private:
-  const std::vector<T>& values() const {
-    static const std::vector<T> kNone;
-    return values_ ? *values_ : kNone;
-  }
-
-  std::shared_ptr<const std::vector<T>> values_;  // nullptr: none
+  std::shared_ptr<T> value_;  // nullptr: empty
 };
+
+template <class T>
+using SharedList = Shared<std::vector<T>>;
 
 }  // namespace tranche

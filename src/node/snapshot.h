@@ -3,7 +3,6 @@
 // callback, read by gRPC's threads (Allocate), the pages and the status socket.
 #include <array>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -37,24 +36,6 @@
 #include "plan/plan.h"
 
 namespace tranche::node {
-
-// As SharedList for a list: copies share the value, which is replaced as a whole. Copies may be on several threads.
-template <class T>
-class SharedValue {
- public:
-  // NOLINTBEGIN(google-explicit-constructor): from and to the value that it stands for
-  SharedValue() = default;
-  SharedValue(T value) : value_(std::make_shared<T>(std::move(value))) {}
-  operator const T&() const { return *value_; }
-  // NOLINTEND(google-explicit-constructor)
-  const T& operator*() const { return *value_; }
-  const T* operator->() const { return value_.get(); }
-  // To be changed: a copy that this one has for itself.
-  T& own() { return *(value_ = std::make_shared<T>(*value_)); }
-
- private:
-  std::shared_ptr<T> value_ = std::make_shared<T>();
-};
 
 // Everything that a decision of the node agent starts from, as the driver, kubelet, `tranche mps`, the API server and
 // the configuration reported it. The loop's callbacks store it (node_inputs.cpp), and decide() reads it.
@@ -106,10 +87,10 @@ struct Decision {
   plan::Faults faults;
   HealthReport health;
   std::vector<plan::Advertised> advertised;
-  SharedValue<grants::Shares> shares;  // limits of the grants since they were given
-  SharedList<Holder> holders;          // of devices
-  SharedValue<HeldTimes> held_times;   // of tenants, as of held_read
-  MonoTime held_read{};                // the answer of kubelet's
+  Shared<grants::Shares> shares;  // limits of the grants since they were given
+  SharedList<Holder> holders;     // of devices
+  Shared<HeldTimes> held_times;   // of tenants, as of held_read
+  MonoTime held_read{};           // the answer of kubelet's
   kube::NodeCondition condition;
 };
 
