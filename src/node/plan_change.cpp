@@ -72,19 +72,13 @@ std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held
   return shares;
 }
 
-plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
-                            const std::map<std::string, std::vector<std::string>>& pools) {
+plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports) {
   plan::Withheld withheld;
   for (const auto& [id, report] : reports.pools) {
     if (plan::find_pool(plan, id) != nullptr) continue;
-    const auto known = pools.find(id);
-    const auto has = [&](const std::string& uuid) {
-      if (known != pools.end()) return std::ranges::find(known->second, uuid) != known->second.end();
-      return uuid.size() > 4 && id.size() > 4 && uuid.substr(4).starts_with(id.substr(4));
-    };
     for (const auto& resource : plan.resources) {
       for (const auto& device : resource.devices) {
-        if (!device.pool.empty() || !has(device.uuid)) continue;
+        if (!device.pool.empty() || std::ranges::count(report.devices, device.uuid) == 0) continue;
         for (auto& slot : plan::slot_ids(device))
           withheld[resource.name].emplace(std::move(slot), "MPS pool " + id + " still has its GPU, and ends");
       }
@@ -110,14 +104,13 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
     moved.plan = moved.plan || decision.plan != change_.in_force();
     decision.plan = change_.in_force();
     decision.change = change_.steps();
-    for (const auto& pool : decision.plan.pools) pools_[pool.id] = pool.devices;
     for (const auto& step : change_.steps())
       if (std::ranges::find(before, step) == before.end()) moved.steps.push_back(step);
     moved.done = std::ranges::any_of(before, &grants::Step::waits) &&
                  std::ranges::none_of(change_.steps(), &grants::Step::waits);
   }
   decision.withheld = change_.withheld();
-  for (auto& [resource, slots] : still_served(decision.plan, in.pools, pools_))
+  for (auto& [resource, slots] : still_served(decision.plan, in.pools))
     decision.withheld[resource].merge(slots);
 }
 

@@ -42,9 +42,8 @@ std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held
 std::set<std::string> held_without_mps(const std::vector<grants::HeldShare>& shares);
 
 // Slots of devices that MPS must not serve, but that a pool of `tranche mps` still has: with the pool's compute mode no
-// process outside MPS could start there. `pools`: the devices of planned pools; for others the id is used. Pure.
-plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports,
-                            const std::map<std::string, std::vector<std::string>>& pools);
+// process outside MPS could start there. Pure.
+plan::Withheld still_served(const plan::Plan& plan, const mps::PoolReports& reports);
 
 class PlanChange {
  public:
@@ -78,7 +77,6 @@ class PlanChange {
 
   grants::Ledger& ledger_;
   grants::Change change_;
-  std::map<std::string, std::vector<std::string>> pools_;  // that were planned, with their devices
   bool ever_listed_ = false;
   bool unguarded_ = false;
 };

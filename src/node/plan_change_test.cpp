@@ -56,13 +56,12 @@ TEST(StillServed, AreTheSlotsOfAGpuThatAPoolHasNotGivenBackYet) {
   auto plan = one_mps_gpu().plan;
   mps::PoolReports reports;
   reports.connected = true;
-  reports.pools["gpu-a"].id = "gpu-a";
-  const std::map<std::string, std::vector<std::string>> pools{{"gpu-a", {"GPU-a"}}};
-  EXPECT_TRUE(still_served(plan, reports, pools).empty()) << "a pool on its way to that GPU is a pool's matter";
+  reports.pools["gpu-a"].devices = {"GPU-a"};
+  EXPECT_TRUE(still_served(plan, reports).empty()) << "a pool on its way to that GPU is a pool's matter";
   plan.resources[0].devices[0].pool.clear();
-  EXPECT_EQ(still_served(plan, reports, pools).at("nvidia.com/gpu").size(), 4u);
+  EXPECT_EQ(still_served(plan, reports).at("nvidia.com/gpu").size(), 4u);
   reports.pools.clear();
-  EXPECT_TRUE(still_served(plan, reports, pools).empty());
+  EXPECT_TRUE(still_served(plan, reports).empty());
 }
 
 TEST(HeldWithoutMps, AreTheDevicesThatTrancheMpsMustLeaveAlone) {

@@ -62,6 +62,7 @@ PoolReport read_pool(const Json& object) {
   PoolReport pool;
   pool.id = text_at(object, "id");
   pool.state = text_at(object, "state");
+  pool.devices = texts_at(object, "devices");
   pool.reason = text_at(object, "reason");
   pool.daemon_pid = pid_at(object, "daemonPid");
   pool.restarts = count_at(object, "restarts");

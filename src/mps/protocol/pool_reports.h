@@ -65,6 +65,7 @@ struct PoolReport {
   std::vector<std::int64_t> clients;
   std::uint64_t restarts = 0;
   // The fields below are optional: "", 0 and empty if `tranche mps` does not report them.
+  std::vector<std::string> devices;  // UUIDs
   std::vector<std::int64_t> servers;
   std::string endpoint;         // "relay", "link"; "" until its daemon exists
   std::string endpoint_reason;  // why it is a link
