@@ -123,7 +123,7 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
   if (!s.inventory) return out;
   const auto rows = rows_of(s, *s.inventory, tenant_rows(s, figures), gpus);
   const auto add = [&](const Metric& metric, auto value_of) {
-    FamilyText family(out, metric);
+    metrics::FamilyText family(out, metric);
     for (const auto& row : rows) family.add(joined(row.labels, row.tenant_labels), value_of(row));
   };
   for (const auto& field : kGpuFields)
@@ -137,7 +137,7 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
   for (const auto& field : kActivityFields)
     add(field.metric,
         [&](const Row& row) -> Value { return row.activity != nullptr ? row.activity->*field.member : std::nullopt; });
-  FamilyText used(out, kFbUsed);
+  metrics::FamilyText used(out, kFbUsed);
   for (const auto& row : rows)
     for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
   return out;

@@ -25,7 +25,7 @@ auto place_of(const TenantRow& row) {
 }
 
 void add_stops(LongText& out, const std::vector<TenantRow>& rows, const std::vector<std::string>& labels) {
-  FamilyText family(out, "tranche_tenant_stops_total");
+  metrics::FamilyText family(out, "tranche_tenant_stops_total");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto* figure = rows[i].figure;
     if (figure == nullptr) continue;
@@ -125,7 +125,7 @@ LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures,
   LongText out;
   // One family: a value of each row that has one.
   const auto add = [&](metrics::MetricRef metric, auto value) {
-    FamilyText family(out, metric);
+    metrics::FamilyText family(out, metric);
     for (std::size_t i = 0; i < rows.size(); ++i) family.add(labels[i], value(rows[i]));
   };
   const auto of_figure = [](auto field) {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/long_text.h"
@@ -34,22 +33,6 @@ std::vector<TenantRow> tenant_rows(const Decision& decision, const guard::Figure
 // tenant that kubelet lists no more is forgotten. `now` never goes back.
 TenantKey key_of(const TenantRow& row);
 void keep_held_times(HeldTimes& times, const std::vector<TenantRow>& rows, const plan::Plan& plan, MonoTime now);
-
-// One family as text: its heading comes with its first sample.
-class FamilyText {
- public:
-  FamilyText(LongText& out, metrics::MetricRef metric) : out_(out), metric_(metric) {}
-  void add(std::string_view labels, std::optional<metrics::Number> value) {
-    if (!value) return;
-    if (!std::exchange(headed_, true)) metrics::add_heading(out_, metric_);
-    metrics::add_sample(out_, metric_, labels, *value);
-  }
-
- private:
-  LongText& out_;
-  metrics::MetricRef metric_;
-  bool headed_ = false;
-};
 
 LongText tenant_metrics(const Snapshot& snapshot, const guard::Figures& figures, MonoTime now);
 

@@ -149,9 +149,8 @@ TEST(MetricsPage, PiecesMakeTheSameTextAsAPage) {
   Page page;
   page.set_pool_state("gpu-1", "serving");
   LongText text;
-  add_heading(text, "tranche_pool_state");
-  for (const auto& [labels, value] : page.families.begin()->second)
-    add_sample(text, "tranche_pool_state", labels, value);
+  FamilyText family(text, "tranche_pool_state");
+  for (const auto& [labels, value] : page.families.begin()->second) family.add(labels, value);
   EXPECT_EQ(text.str(), to_text(page).str());
 }
 

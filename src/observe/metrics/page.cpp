@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "base/result.h"
 #include "base/utf8.h"
@@ -46,8 +47,8 @@ void Page::set_pool_state(std::string_view pool, std::string_view state) {
 LongText to_text(const Page& page) {
   LongText out;
   for (const auto& [metric, samples] : page.families) {
-    add_heading(out, *metric);
-    for (const auto& [labels, value] : samples) add_sample(out, *metric, labels, value);
+    FamilyText family(out, *metric);
+    for (const auto& [labels, value] : samples) family.add(labels, value);
   }
   return out;
 }
@@ -64,20 +65,16 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
   return out.empty() ? out : out + '}';
 }
 
-void add_heading(LongText& out, MetricRef metric) {
-  const bool counts = metric->name.ends_with("_total") || metric->name.ends_with("_TOTAL");
-  for (const std::string_view part :
-       {std::string_view("# HELP "), metric->name, std::string_view(" "), metric->help, std::string_view("\n# TYPE "),
-        metric->name, std::string_view(counts ? " counter\n" : " gauge\n")})
-    out += part;
-}
-
-void add_sample(LongText& out, MetricRef metric, std::string_view labels, Number value) {
-  out += metric->name;
-  out += labels;
-  out += " ";
-  out += number(value.value);
-  out += "\n";
+void FamilyText::add(std::string_view labels, std::optional<Number> value) {
+  if (!value) return;
+  const auto name = metric_->name;
+  const auto put = [this](std::initializer_list<std::string_view> parts) {
+    for (const auto part : parts) out_ += part;
+  };
+  const bool counts = name.ends_with("_total") || name.ends_with("_TOTAL");
+  if (!std::exchange(headed_, true))
+    put({"# HELP ", name, " ", metric_->help, "\n# TYPE ", name, counts ? " counter\n" : " gauge\n"});
+  put({name, labels, " ", number(value->value), "\n"});
 }
 
 std::string label_value(std::string_view text, std::size_t longest) {

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -38,11 +39,19 @@ struct Page {
 
 LongText to_text(const Page& page);
 
-// A family with many samples, written straight to text: no value of it is kept. The labels of several families that
-// have the same ones are rendered once, by label_text().
+// The labels of several families that have the same ones are rendered once.
 std::string label_text(MetricRef metric, std::initializer_list<std::string_view> label_values);  // "{gpu=\"…\"}"
-void add_heading(LongText& out, MetricRef metric);
-void add_sample(LongText& out, MetricRef metric, std::string_view labels, Number value);
+// A family written straight to text: no value of it is kept. Its heading comes with its first sample.
+class FamilyText {
+ public:
+  FamilyText(LongText& out, MetricRef metric) : out_(out), metric_(metric) {}
+  void add(std::string_view labels, std::optional<Number> value);  // `labels` by label_text()
+
+ private:
+  LongText& out_;
+  MetricRef metric_;
+  bool headed_ = false;
+};
 
 // At most this many bytes of valid UTF-8 without control characters; anything else becomes U+FFFD.
 inline constexpr std::size_t kLongestLabelValue = 256;
