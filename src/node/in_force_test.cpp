@@ -30,9 +30,9 @@ Snapshot node_with(std::vector<std::string> pools) {
   return s;
 }
 
-InForce row(const Snapshot& s, std::string_view promise) {
+view::Promise row(const Snapshot& s, std::string_view promise) {
   for (const auto& each : in_force(s))
-    if (each.promise == promise) return each;
+    if (each.what == promise) return each;
   ADD_FAILURE() << "no row " << promise;
   return {};
 }
@@ -45,8 +45,8 @@ TEST(InForce, IsAboutNothingWithoutMps) {
 TEST(InForce, AWholeNodeKeepsWhatItCan) {
   const auto s = node_with({"gpu-1", "gpu-2"});
   for (const auto& each : in_force(s)) {
-    EXPECT_EQ(each.state, "yes") << each.promise << ": " << each.why;
-    EXPECT_EQ(each.why, "") << each.promise;
+    EXPECT_EQ(each.state, "yes") << each.what << ": " << each.why;
+    EXPECT_EQ(each.why, "") << each.what;
   }
 }
 

@@ -30,7 +30,7 @@ constexpr const char* kNo = "no";
 
 // A promise of each pool; `fault` is why one breaks it: "gpu-1: why; gpu-2: why".
 template <typename Fault>
-InForce of_pools(const Snapshot& s, const char* promise, const char* by, const Fault& fault) {
+view::Promise of_pools(const Snapshot& s, const char* promise, const char* by, const Fault& fault) {
   std::vector<std::string> parts;
   for (const auto& pool : s.plan.pools) {
     const auto report = s.pools.pools.find(pool.id);
@@ -41,15 +41,15 @@ InForce of_pools(const Snapshot& s, const char* promise, const char* by, const F
   return {promise, state, by, join(parts, "; ")};
 }
 
-InForce limits_of_clients(const Snapshot& s) {
+view::Promise limits_of_clients(const Snapshot& s) {
   return of_pools(s, "memory and SMs of a client", "MPS limits, read back", [](const mps::PoolReport& pool) {
     return pool.state == "serving" ? std::string() : pool.state + (pool.reason.empty() ? "" : ", " + pool.reason);
   });
 }
 
-InForce memory_of_containers(const Snapshot& s) {
-  InForce row{"memory of a container", kYes, "guard", ""};
-  if (!s.guard.off.empty()) return {row.promise, kNo, row.by, s.guard.off};
+view::Promise memory_of_containers(const Snapshot& s) {
+  view::Promise row{"memory of a container", kYes, "guard", ""};
+  if (!s.guard.off.empty()) return {row.what, kNo, row.by, s.guard.off};
   row.by = fmt::format("guard, every {} ms", milliseconds_of(s.guard.interval));
   std::vector<std::string> observed;
   for (const auto& [resource, policy] : s.guard.policies)
@@ -64,7 +64,7 @@ InForce memory_of_containers(const Snapshot& s) {
   return row;
 }
 
-InForce only_through_mps(const Snapshot& s) {
+view::Promise only_through_mps(const Snapshot& s) {
   const auto leaves = [](const auto& pool) { return pool.compute_mode == config::ComputeModePolicy::kLeave; };
   const auto left = static_cast<std::size_t>(std::ranges::count_if(s.plan.pools, leaves));
   if (left == 0) return {"nothing runs beside MPS", kYes, "compute mode EXCLUSIVE_PROCESS", ""};
@@ -76,7 +76,7 @@ InForce only_through_mps(const Snapshot& s) {
 }
 
 // The daemon has only one set of limits at a time, so only a relay can give each client those of its grant.
-InForce each_its_own(const Snapshot& s) {
+view::Promise each_its_own(const Snapshot& s) {
   return of_pools(s, "a client has its own grant's limits", "relay, server's limits per client",
                   [](const mps::PoolReport& pool) -> std::string {
                     if (pool.endpoint == "relay") return {};
@@ -86,7 +86,7 @@ InForce each_its_own(const Snapshot& s) {
                   });
 }
 
-InForce commands_are_relayed(const Snapshot& s) {
+view::Promise commands_are_relayed(const Snapshot& s) {
   return of_pools(s, "no tenant commands MPS", "relay", [](const mps::PoolReport& pool) -> std::string {
     if (pool.endpoint == "relay") return {};
     if (pool.endpoint != "link") return "no endpoint yet";
@@ -141,7 +141,7 @@ std::string not_yet_or_not_all(const Snapshot& s, std::size_t starting) {
   return join(parts, "; ");
 }
 
-InForce deaths_are_safe(const Snapshot& s) {
+view::Promise deaths_are_safe(const Snapshot& s) {
   std::size_t starting = 0;
   auto row =
       of_pools(s, "a client's death hurts no neighbour", "keeper, for work that ends within 5 s of the death",
@@ -166,7 +166,7 @@ InForce deaths_are_safe(const Snapshot& s) {
   return row;
 }
 
-InForce proven(const Snapshot& s) {
+view::Promise proven(const Snapshot& s) {
   return of_pools(s, "pools serve", "a real CUDA start", [](const mps::PoolReport& pool) -> std::string {
     if (pool.proof.state == "proven" || pool.proof.state == "running") return {};
     return "proof " + (pool.proof.state.empty() ? "not reported" : pool.proof.state) +
@@ -224,7 +224,7 @@ kube::NodeCondition node_condition(const NodeView& node) {
   return ready;
 }
 
-std::vector<InForce> in_force(const Snapshot& snapshot) {
+std::vector<view::Promise> in_force(const Snapshot& snapshot) {
   if (snapshot.plan.pools.empty()) return {};
   return {limits_of_clients(snapshot),
           each_its_own(snapshot),

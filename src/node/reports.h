@@ -12,6 +12,7 @@
 #include "node/gpu/gpu_figures.h"
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"
+#include "observe/view/view.h"
 #include "os/http/http.h"
 
 namespace tranche::node {
@@ -25,16 +26,9 @@ kube::NodeCondition node_condition(const NodeView& node);
 // that does not need one only with failOnInitError: false.
 kube::NodeCondition readiness(const NodeView& node);
 
-struct InForce {
-  std::string promise;  // "memory of a container"
-  std::string state;    // "yes", "partly", "no"
-  std::string by;       // the mechanism
-  std::string why;      // why not, or what is missing; "" for "yes"
-  friend bool operator==(const InForce&, const InForce&) = default;
-};
 // Which promises this node enforces at this moment, and by which mechanism, so that users need not infer it from
 // settings (docs/guide/security.md has the same rows with the reasons). Empty on a node without MPS pools.
-std::vector<InForce> in_force(const Snapshot& snapshot);
+std::vector<view::Promise> in_force(const Snapshot& snapshot);
 
 // In JSON; `gpus`: their activity, as far as it was measured. No more than one element of its lists is a JSON value at
 // a time.

@@ -179,8 +179,8 @@ void put_configuration(Html& html, const Snapshot& s) {
   if (rows.empty()) return;
   html.table("what is enforced", {"promise", "enforced", "by", "what is missing"});
   for (const auto& row : rows)
-    html.add("<tr><th scope=row>{}<td>{}<td class=l>{}<td class=l>{}\n", text(row.promise), text(row.state),
-             text(row.by), text(row.why));
+    html.add("<tr><th scope=row>{}<td>{}<td class=l>{}<td class=l>{}\n", text(row.what), text(row.state), text(row.by),
+             text(row.why));
   html.end_table();
 }
 

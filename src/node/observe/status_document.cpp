@@ -157,7 +157,7 @@ Json change_json(const Snapshot& s) {
 
 Json in_force_json(const Snapshot& s) {
   return list_of(in_force(s), [](const auto& row) {
-    return Json{{"promise", row.promise}, {"state", row.state}, {"by", row.by}, {"why", row.why}};
+    return Json{{"promise", row.what}, {"state", row.state}, {"by", row.by}, {"why", row.why}};
   });
 }
 

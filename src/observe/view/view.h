@@ -62,7 +62,7 @@ struct Promise {
   std::string what;   // "memory of a container"
   std::string state;  // "yes", "partly", "no"
   std::string by;     // what keeps it
-  std::string why;    // not, or what is missing
+  std::string why;    // not, or what is missing; "" for "yes"
 };
 
 struct View {
