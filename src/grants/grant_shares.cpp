@@ -49,32 +49,26 @@ Shares parse_shares(std::string_view text) {
 }
 
 void join_grants(Shares& shares, const std::vector<TenantGrant>& held) {
-  std::map<std::string, std::string> pool_of;
-  for (const auto& [key, share] : shares) pool_of.try_emplace(key.first, share.pool);
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> groups;  // container, pool
-  for (const auto& [container, grant] : held) {
-    if (const auto pool = pool_of.find(grant); pool != pool_of.end()) groups[{container, pool->second}].insert(grant);
+  std::map<std::string_view, std::string_view> container_of;
+  for (const auto& [container, grant] : held) container_of[grant] = container;
+  std::map<std::pair<std::string_view, std::string_view>, std::string_view> first;  // by container and pool
+  std::set<std::string_view> tenants;
+  for (auto& [on, share] : shares) {
+    const auto container = container_of.find(on.first);
+    if (container == container_of.end()) continue;
+    share.tenant = first.try_emplace({container->second, share.pool}, on.first).first->second;
+    tenants.insert(share.tenant);
   }
-  for (const auto& [key, grants] : groups) {
-    for (auto& [on, share] : shares) {
-      if (grants.contains(on.first)) {
-        share.tenant = *grants.begin();
-      } else if (share.tenant == *grants.begin()) {  // kubelet does not list it there any more
-        share.tenant = on.first;
-      }
-    }
-  }
+  for (auto& [on, share] : shares)  // kubelet does not list it there any more
+    if (!container_of.contains(on.first) && tenants.contains(share.tenant)) share.tenant = on.first;
 }
 
 void part_grant(Shares& shares, const std::string& grant) {
-  std::set<std::string> tenants{grant};
-  for (const auto& [key, share] : shares)
-    if (key.first == grant && !share.tenant.empty()) tenants.insert(share.tenant);
-  for (auto& [key, share] : shares) {
-    if (key.first == grant) {
+  for (auto& [on, share] : shares) {
+    if (on.first == grant) {
       share.tenant.clear();
-    } else if (tenants.contains(share.tenant)) {
-      share.tenant = key.first;
+    } else if (share.tenant == grant) {
+      share.tenant = on.first;
     }
   }
 }

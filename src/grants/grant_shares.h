@@ -41,7 +41,7 @@ struct TenantGrant {
 };
 // Records in `shares` which grants belong to one tenant.
 void join_grants(Shares& shares, const std::vector<TenantGrant>& held);
-// A grant that is given again has no tenant until kubelet names one; the grants that it was joined with lose theirs.
+// A grant that is given again has no tenant until kubelet names one; grants of the tenant that it named are parted.
 void part_grant(Shares& shares, const std::string& grant);
 
 }  // namespace tranche::grants
