@@ -14,20 +14,6 @@
 namespace tranche::node {
 namespace {
 
-// Faults that the health of a GPU does not show: of the node as a whole, and of devices that only an older plan has.
-std::map<std::string, gpu::Unhealthy> node_faults(const NodeView& node) {
-  std::map<std::string, gpu::Unhealthy> faults;
-  const auto& [in, decision] = node;
-  if (!in.inventory) return faults;
-  for (auto& [uuid, why] : plan::stale_devices(decision.plan, *in.inventory, in.config.config.flags.mig_strategy))
-    faults.emplace(uuid, gpu::Unhealthy{gpu::Cause::kLost, std::move(why)});
-  if (in.node_block.empty()) return faults;
-  for (const auto& resource : decision.plan.resources)
-    for (const auto& device : resource.devices)
-      faults.try_emplace(device.uuid, gpu::Unhealthy{gpu::Cause::kNode, in.node_block});
-  return faults;
-}
-
 // A plan that cannot be made leaves the one before in its place.
 void want_plan(const Inputs& in, const Records& records, Decided& out) {
   if (!in.inventory) return;
@@ -63,14 +49,22 @@ bool is_for_claims(const plan::Plan& plan, const std::string& gpu) {
   return std::ranges::find(plan.for_claims, gpu, &plan::PlannedDevice::uuid) != plan.for_claims.end();
 }
 
-// Those that no GPU reports.
-std::map<std::string, gpu::Unhealthy> other_faults(const Inputs& in, const Decision& decision) {
-  auto faults = node_faults({in, decision});
+// Those that no GPU reports: of the node as a whole, of devices that only an older plan has, of the MIG manager, and of
+// parts that claims hold in a plan that assigns the GPU to the device plugin.
+std::map<std::string, gpu::Unhealthy> other_faults(const Inputs& in, const plan::Plan& plan) {
+  std::map<std::string, gpu::Unhealthy> faults;
+  if (in.inventory)
+    for (auto& [uuid, why] : plan::stale_devices(plan, *in.inventory, in.config.config.flags.mig_strategy))
+      faults.emplace(uuid, gpu::Unhealthy{gpu::Cause::kLost, std::move(why)});
+  if (in.inventory && !in.node_block.empty())
+    for (const auto& resource : plan.resources)
+      for (const auto& device : resource.devices)
+        faults.try_emplace(device.uuid, gpu::Unhealthy{gpu::Cause::kNode, in.node_block});
   for (const auto& [device, why] : in.withdrawn) faults.emplace(device, gpu::Unhealthy{gpu::Cause::kMig, why});
   if (!in.claims) return faults;
-  for (const auto& [uid, claim] : in.claims->prepared)  // in a plan that assigns the GPU to the device plugin
+  for (const auto& [uid, claim] : in.claims->prepared)
     for (const auto& part : claim.parts)
-      if (part.kind != dra::Kind::kMonitor && part.is_made() && !is_for_claims(decision.plan, part.gpu_uuid))
+      if (part.kind != dra::Kind::kMonitor && part.is_made() && !is_for_claims(plan, part.gpu_uuid))
         faults.emplace(part.gpu_uuid,
                        gpu::Unhealthy{gpu::Cause::kClaims, "the claim " + dra::to_string(claim.name) +
                                                                " holds a part of this GPU until its pods end"});
@@ -89,8 +83,9 @@ void decide_offer(const Inputs& in, const Records& records, Decided& out, MonoTi
     step_change();
   }
   out.ask_driver = records.health.wants_look(now);
-  decision.faults = records.health.judge(decision.plan, known_inventory(in), in.driver_problem,
-                                         other_faults(in, decision), mps::pool_faults(decision.plan, in.pools), now);
+  decision.faults =
+      records.health.judge(decision.plan, known_inventory(in), in.driver_problem, other_faults(in, decision.plan),
+                           mps::pool_faults(decision.plan, in.pools), now);
   decision.health = records.health.report();
   out.wake = records.health.next_change();
   decision.advertised = plan::advertise(decision.plan, decision.faults, decision.withheld);

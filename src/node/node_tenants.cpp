@@ -121,9 +121,8 @@ void NodeProgram::report_notices() {
                                 {"pod", of.pod_namespace + "/" + of.pod},
                                 {"container", of.container},
                                 {"what", notice.message}});
-    cluster_.emit(notice.uid.empty() ? pod_of(holder_name(of), of.grant)
-                                     : kube::ObjectRef::pod(of.pod_namespace, of.pod, notice.uid),
-                  *notice.reason, "container " + of.container + ": " + notice.message);
+    cluster_.emit(pod_of(holder_name(of), of.grant), *notice.reason,
+                  "container " + of.container + ": " + notice.message);
   }
 }
 
