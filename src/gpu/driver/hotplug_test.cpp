@@ -44,17 +44,9 @@ TEST(KernelSigns, AreTheDeviceNodesTheAddressesAndTheVersion) {
   EXPECT_EQ(signs.version, "580.159.04");
 }
 
-TEST(KernelSigns, AHintIsANodeOfAGpuThatCameOrWent) {
-  SimFixture sim(kTwoH200);
-  DeviceHints hints(sim.root());
-  EXPECT_FALSE(hints.seen());
-  sim.write("/dev/nvidia-uvm", "");
-  EXPECT_FALSE(hints.seen());
-  sim.write("/dev/nvidia7", "");
-  EXPECT_TRUE(hints.seen());
-  EXPECT_FALSE(hints.seen()) << "once";
-  fs::remove(sim.root() + "/dev/nvidia7");
-  EXPECT_TRUE(hints.seen());
+TEST(KernelSigns, AHintIsANodeOfAGpuOrTheControlDevice) {
+  for (const char* name : {"nvidia7", "nvidiactl"}) EXPECT_TRUE(is_node_of_driver(name));
+  for (const char* name : {"nvidia-uvm", "nvidia", "null"}) EXPECT_FALSE(is_node_of_driver(name));
 }
 
 // Promise: driver/hotplug: A GPU that appears is found by its device node.
@@ -130,6 +122,20 @@ TEST(HotPlug, AnotherDriverIsOpenedAsSoonAsTheKernelShowsIt) {
   ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 2; }));
   EXPECT_EQ(watcher.inventories.back()->driver_version, "590.44.01");
   EXPECT_EQ(watcher.inventories.back()->cuda_driver_version, 13010);
+}
+
+TEST(HotPlug, ADriverThatIsUnloadedIsWaitedForAndOpenedAgain) {
+  SimFixture sim(kTwoH200);
+  sim.write("/sys/module/nvidia/version", "580.159.04\n");
+  NvmlSettings settings = hinted(sim);
+  settings.signs_every = 20ms;
+  Watcher watcher(settings);
+  ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
+  sim.node().set_driver_present(false);
+  fs::remove(sim.root() + "/sys/module/nvidia/version");
+  ASSERT_TRUE(watcher.until([&] { return !watcher.inventories.back(); }));
+  sim.node().set_driver_present(true);
+  EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
 TEST(HotPlug, WhatIsAskedForAnewFindsAGpuThatCameWithoutAHint) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "os/loop/fd.h"
 
 namespace tranche::gpu::nvml {
 
@@ -22,17 +21,7 @@ struct KernelSigns {
 };
 KernelSigns look_at_kernel(const std::string& root);
 
-// Whether a device node of a GPU, or of the driver itself, was created or removed (inotify on <root>/dev). Only a hint
-// that ends a wait early: sysfs sends no events, and the /dev of a container is often a copy made at its start.
-class DeviceHints {
- public:
-  explicit DeviceHints(const std::string& root);
-  bool seen();                               // since the last call
-  int fd() const { return inotify_.get(); }  // readable when there may be a change; -1 = not available
-
- private:
-  os::Fd inotify_;
-};
+bool is_node_of_driver(std::string_view name);  // in /dev: of a GPU, or the control device
 
 // What sysfs reports about a PCI function, for facts that the management library does not provide. `root` is prefixed
 // to /sys. Absent or negative (virtual machines) is "unknown".

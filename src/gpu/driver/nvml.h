@@ -120,7 +120,7 @@ struct SampleWish {
 };
 
 namespace nvml {
-class Channel;
+class Session;
 }
 
 // nvml::Driver (gpu/driver/driver.h) behind a thread, for agents. Opens the library as soon as that is possible
@@ -146,7 +146,7 @@ class NvmlThread {
   // Joins the thread. A hung driver call delays that by at most `patience`; then the thread is abandoned until the
   // process exits, and a warning is logged.
   void stop();
-  bool runs() const { return channel_ != nullptr; }
+  bool runs() const { return session_ != nullptr; }
 
   void rescan();
   void ask_use();
@@ -168,7 +168,7 @@ class NvmlThread {
   Duration silence_{};
   bool silent_ = false;
   os::Timer timer_{loop_};
-  std::shared_ptr<nvml::Channel> channel_;  // null while it is stopped
+  std::shared_ptr<nvml::Session> session_;  // null while it is stopped
   std::unique_ptr<os::Worker> thread_;
 };
 

@@ -1,7 +1,5 @@
 #include "gpu/driver/session.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,8 @@
 #include "base/time.h"
 #include "gpu/inventory/inventory.h"
 #include "os/clock/clock.h"
+#include "os/files/files.h"
+#include "os/files/watch.h"
 
 namespace tranche::gpu::nvml {
 namespace {
@@ -20,14 +20,6 @@ constexpr int kProbesPerRestart = 4;  // a GPU that was reset may need a restart
 constexpr int kFreshStarts = 4;      // per change of the kernel's signs, while the inventory stays the same …
 constexpr int kFreshStartPause = 3;  // … each after a pause this many times longer
 
-// In nanoseconds: a sampling interval of a few milliseconds does not tolerate rounding up to the next one.
-timespec to_wait(Duration duration) {
-  constexpr Duration kLongest = std::chrono::minutes(1);
-  const auto ns = std::clamp<Duration>(duration, Duration{}, kLongest).count();
-  constexpr auto kSecond = Duration(std::chrono::seconds(1)).count();
-  return {.tv_sec = static_cast<time_t>(ns / kSecond), .tv_nsec = static_cast<long>(ns % kSecond)};
-}
-
 constexpr int kMostEventFailures = 6;  // in a row; then the library is restarted
 constexpr std::uint32_t kEventWaitMs = 1;
 constexpr int kEventsPerTurn = 64;  // so that a burst of events does not delay requests
@@ -36,21 +28,49 @@ constexpr std::uint64_t kFaults = kEventXid | kEventEccDouble | kEventEccSingle;
 }  // namespace
 
 void Session::run() {
-  channel_->works(os::mono_now());
-  while (!channel_->stopping()) {
-    if (open_driver()) {
-      serve();
-      close_driver();
-    }
-    if (!channel_->stopping()) wait_for_driver();
+  // Only a hint that ends a wait early: sysfs sends no events, and the /dev of a container is often a copy made at its
+  // start. The driver's control device appears when its module is loaded.
+  const auto hints = os::DirWatch::open(
+      *loop_, os::under_root(settings_.system_root, "/dev"),
+      [this](const std::string& name) {
+        if (!name.empty() && !is_node_of_driver(name)) return;
+        hinted_ = true;
+        soon();
+      },
+      os::DirWatch::Of::kEntries);
+  soon();
+  loop_->run();
+  if (driver_) close_driver();
+  ended_.set_value();
+}
+
+void Session::soon() {
+  events_at_ = {};
+  timer_.start({}, [this] { turn(); });
+}
+
+void Session::turn() {
+  working_since_ = os::mono_now();
+  const bool tries = !usable_ && (hinted_ || requests_.rescan || os::mono_now() >= open_at_);
+  const bool served = usable_;
+  if (tries) begin();
+  if (usable_) serve();
+  if (!usable_ && (tries || served)) {
+    if (driver_) close_driver();
+    open_at_ = os::mono_now() + doubled(settings_.retry_first, settings_.retry_most, ++failures_);
   }
+  if (!usable_) refuse();
+  MonoTime next = usable_ ? std::min({events_at_, afresh_at_, sampler_.due()}) : open_at_;
+  if (telemetry_.under_way()) next = {};
+  working_since_ = MonoTime{};
+  timer_.start(next - loop_->now(), [this] { turn(); });
 }
 
 bool Session::open_driver() {
   Result<std::unique_ptr<Driver>> opened = Driver::open(settings_);
   if (!opened) {
     all_lost(opened.error());
-    channel_->report(&Callbacks::on_inventory, std::unexpected(std::move(opened).error()));
+    report(&Callbacks::on_inventory, std::unexpected(std::move(opened).error()));
     reported_.reset();
     return false;
   }
@@ -63,57 +83,43 @@ void Session::close_driver() {
   events_.reset();
   telemetry_.forget(driver_->library());
   sampler_.handles({});
-  if (!sampler_.samples().empty()) channel_->report(&Callbacks::on_sample, sampler_.samples());
+  if (!sampler_.samples().empty()) report(&Callbacks::on_sample, sampler_.samples());
   driver_.reset();
 }
 
-// The driver's control device appears when its module is loaded; this wait then ends before the back-off does.
-void Session::wait_for_driver() {
-  const MonoTime until = os::mono_now() + doubled(settings_.retry_first, settings_.retry_most, ++failures_);
-  while (os::mono_now() < until) {
-    Requests requests = wait(until) ? channel_->take() : Requests();
-    const bool again = std::exchange(hinted_, false) || requests.rescan || requests.stop;
-    refuse(std::move(requests));
-    if (again) return;
-  }
-}
-
-void Session::refuse(Requests requests) {
+void Session::refuse() {
   const auto reason = [] { return fail(Kind::kUnavailable, "there is no NVIDIA driver yet", "libnvidia-ml.so.1"); };
-  if (requests.use) channel_->report(&Callbacks::on_use, reason());
+  Requests requests = std::exchange(requests_, {});
+  if (requests.use) report(&Callbacks::on_use, reason());
   if (requests.sample) (void)sampler_.follow(*std::move(requests.sample), os::mono_now());
-  for (ModeRequest& request : requests.modes) channel_->report_mode(std::move(request), reason());
+  for (ModeRequest& request : requests.modes) report_mode(std::move(request), reason());
 }
 
-void Session::serve() {
-  hinted_ = false;
-  (void)hints_.seen();  // earlier ones; a later change is in the signs, or causes a hint
+void Session::begin() {
+  hinted_ = requests_.rescan = false;
+  if (!open_driver()) return;
   signs_ = look_at_kernel(settings_.system_root);
   signs_at_ = os::mono_now() + settings_.signs_every;
   afresh_at_ = MonoTime::max();
   probe_every_ = watch_every_ = settings_.probe_first;
   probe_at_ = watch_at_ = look_at_ = os::mono_now() + settings_.probe_first;
-  events_again_at_ = events_at_ = MonoTime{};
+  events_at_ = events_again_at_ = {};
   event_failures_ = 0;
   usable_ = scan_and_register(true);
   if (usable_) failures_ = 0;
-  while (usable_) {
-    const bool asked = wait(telemetry_.under_way() ? MonoTime{} : std::min({events_at_, afresh_at_, sampler_.due()}));
-    if (asked) {
-      Requests requests = channel_->take();
-      if (requests.stop) return;
-      answer(std::move(requests));
-    }
-    if (!usable_) return;
-    const MonoTime now = os::mono_now();
-    if (now >= sampler_.due() && sampler_.round(driver_->library(), os::mono_now()))
-      channel_->report(&Callbacks::on_sample, sampler_.samples());
-    if (telemetry_.step(driver_->library(), now)) channel_->report(&Callbacks::on_telemetry, telemetry_.round());
-    if (!asked && !hinted_ && now < std::min(events_at_, afresh_at_)) continue;
-    events_at_ = next_on_grid(now, settings_.event_pace);
-    if (now >= events_again_at_) drain_events();
-    if (usable_) look_after();
-  }
+}
+
+void Session::serve() {
+  answer();
+  if (!usable_) return;
+  const MonoTime now = os::mono_now();
+  if (now >= sampler_.due() && sampler_.round(driver_->library(), now))
+    report(&Callbacks::on_sample, sampler_.samples());
+  if (telemetry_.step(driver_->library(), now)) report(&Callbacks::on_telemetry, telemetry_.round());
+  if (now < std::min(events_at_, afresh_at_)) return;
+  events_at_ = next_on_grid(now, settings_.event_pace);
+  if (now >= events_again_at_) drain_events();
+  if (usable_) look_after();
 }
 
 void Session::look_after() {
@@ -152,30 +158,21 @@ void Session::start_afresh() {
   if (again) afresh_at_ = os::mono_now() + pause;
 }
 
-bool Session::wait(MonoTime until) {
-  pollfd fds[2] = {{channel_->wake_fd(), POLLIN, 0}, {hints_.fd(), POLLIN, 0}};
-  channel_->rests();
-  const timespec most = to_wait(until - os::mono_now());
-  ::ppoll(fds, hints_.fd() >= 0 ? 2 : 1, &most, nullptr);
-  channel_->works(os::mono_now());
-  if (fds[1].revents != 0) hinted_ = hints_.seen() || hinted_;
-  return fds[0].revents != 0;
-}
-
-void Session::answer(Requests requests) {
-  if (requests.rescan) {
+void Session::answer() {
+  if (std::exchange(requests_.rescan, false)) {
     // The caller may know of an added GPU that the running library does not count.
     if (auto signs = look_at_kernel(settings_.system_root); signs != signs_) {
       signs_ = std::move(signs);
       start_afresh();
     }
-    if (!driver_) return refuse(std::move(requests));
     if (usable_) usable_ = scan_and_register(true);
+    if (!usable_) return;
   }
+  Requests requests = std::exchange(requests_, {});
   if (requests.use) {
     Result<std::vector<GpuUse>> use = driver_->use();
     const bool someone_silent = !use || use->size() < driver_->held().size();
-    channel_->report(&Callbacks::on_use, std::move(use));
+    report(&Callbacks::on_use, std::move(use));
     if (someone_silent) find_lost();
   }
   if (requests.sample && sampler_.follow(*std::move(requests.sample), os::mono_now()))
@@ -183,7 +180,7 @@ void Session::answer(Requests requests) {
   if (requests.measure) telemetry_.begin(driver_->held());
   for (ModeRequest& request : requests.modes) {
     Status status = driver_->set_compute_mode(request.gpu_uuid, request.mode);
-    channel_->report_mode(std::move(request), std::move(status));
+    report_mode(std::move(request), std::move(status));
   }
 }
 
@@ -193,7 +190,7 @@ bool Session::scan_and_register(bool report_always) {
   telemetry_.forget(driver_->library());
   Result<Inventory> scanned = driver_->scan();
   if (!scanned) {
-    channel_->report(&Callbacks::on_inventory, std::move(scanned));
+    report(&Callbacks::on_inventory, std::move(scanned));
     reported_.reset();
     return false;
   }
@@ -201,15 +198,14 @@ bool Session::scan_and_register(bool report_always) {
   sampler_.handles(driver_->held());
   for (const Held& gpu : driver_->held()) {
     known_.insert(gpu.uuid);
-    if (lost_.erase(gpu.uuid) != 0)
-      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
+    if (lost_.erase(gpu.uuid) != 0) report(&Callbacks::on_event, {.what = GpuEvent::What::kBack, .gpu_uuid = gpu.uuid});
   }
   unplaced_ = std::ranges::any_of(scanned->gpus, [](const Gpu& gpu) {
     return std::ranges::any_of(gpu.mig_devices, [](const auto& mig) { return !is_placed(mig); });
   });
   if (report_always || reported_ != *scanned) {
     reported_ = *scanned;
-    channel_->report(&Callbacks::on_inventory, std::move(scanned));
+    report(&Callbacks::on_inventory, std::move(scanned));
   }
   report_watches();
   return true;
@@ -349,11 +345,11 @@ bool Session::deliver(const EventData& event) {
                                                        {kEventEccSingle, What::kEccSingle}};
   const auto* kind = std::ranges::find_if(kKinds, [&](const auto& each) { return each.first == event.event_type; });
   if (kind == std::end(kKinds)) return event.event_type == kEventMigChange;
-  channel_->report(&Callbacks::on_event, {.what = kind->second,
-                                          .gpu_uuid = uuid_of(event.device),
-                                          .xid = kind->second == What::kXid ? event.event_data : 0,
-                                          .gpu_instance = event.gpu_instance,
-                                          .compute_instance = event.compute_instance});
+  report(&Callbacks::on_event, {.what = kind->second,
+                                .gpu_uuid = uuid_of(event.device),
+                                .xid = kind->second == What::kXid ? event.event_data : 0,
+                                .gpu_instance = event.gpu_instance,
+                                .compute_instance = event.compute_instance});
   return false;
 }
 
@@ -370,17 +366,16 @@ void Session::report_watches() {
   Events::Whys unwatched = events_->failed();
   for (const auto& [uuid, why] : events_->unsupported())
     if (unsupported_.insert(uuid).second)
-      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kUnsupported, .gpu_uuid = uuid, .why = why});
+      report(&Callbacks::on_event, {.what = GpuEvent::What::kUnsupported, .gpu_uuid = uuid, .why = why});
   if (!wait_trouble_.empty() && settings_.fault_events)
     for (const Held& gpu : driver_->held()) unwatched.try_emplace(gpu.uuid, wait_trouble_);
   for (const auto& [uuid, why] : unwatched) {
     const auto old = unwatched_.find(uuid);
     if (old == unwatched_.end() || old->second != why)
-      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
+      report(&Callbacks::on_event, {.what = GpuEvent::What::kUnwatched, .gpu_uuid = uuid, .why = why});
   }
   for (const auto& [uuid, why] : unwatched_)
-    if (!unwatched.contains(uuid))
-      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
+    if (!unwatched.contains(uuid)) report(&Callbacks::on_event, {.what = GpuEvent::What::kWatched, .gpu_uuid = uuid});
   unwatched_ = std::move(unwatched);
 }
 
@@ -401,8 +396,7 @@ bool Session::find_lost() {
     if (driver_->answers(gpu)) continue;
     found = true;
     if (lost_.insert(gpu.uuid).second) {
-      channel_->report(&Callbacks::on_event,
-                       {.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
+      report(&Callbacks::on_event, {.what = GpuEvent::What::kLost, .gpu_uuid = gpu.uuid, .why = "GPU is lost"});
     }
   }
   if (!found) return false;
@@ -418,7 +412,7 @@ void Session::all_lost(const Error& why) {
   if (code != Return::kDriverNotLoaded && code != Return::kVersionMismatch) return;
   for (const std::string& uuid : known_) {
     if (lost_.insert(uuid).second)
-      channel_->report(&Callbacks::on_event, {.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
+      report(&Callbacks::on_event, {.what = GpuEvent::What::kLost, .gpu_uuid = uuid, .why = to_string(why)});
   }
 }
 

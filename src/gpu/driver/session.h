@@ -6,12 +6,11 @@
 // │  GPU added or removed, or driver replaced: the library is restarted
 // │  GPU cannot be registered, or waiting for events fails: reported, retried with back-off
 //
-// Runs on its own thread and communicates only through the Channel.
+// Runs on a thread of its own with a loop of its own; requests and results pass between the two loops.
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,7 +27,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/driver/processes.h"
-#include "os/loop/fd.h"
+#include "os/loop/loop.h"
 
 namespace tranche::gpu::nvml {
 
@@ -39,58 +38,11 @@ struct ModeRequest {
 };
 
 struct Requests {
-  bool stop = false;
   bool rescan = false;
   bool use = false;
   bool measure = false;
   std::optional<std::vector<SampleWish>> sample;
-  std::deque<ModeRequest> modes;
-};
-
-// State shared by the loop's thread and the driver thread of NvmlThread: requests to the driver thread, results to the
-// loop, and the request to stop. Both threads own it (shared_ptr), so that a thread in a driver call that never returns
-// can be abandoned: after close() the channel posts nothing to the loop and runs no callback.
-class Channel : public std::enable_shared_from_this<Channel> {
- public:
-  Channel(os::Loop& loop, NvmlThread::Callbacks callbacks, os::Fd wake);
-
-  // Loop thread.
-  void request(const std::function<void(Requests&)>& change);
-  bool close(Duration patience);  // requests the stop and waits for finished(); false: timed out
-
-  // How long the driver thread has been busy without a rest; 0 while it rests.
-  Duration at_work(MonoTime now) const {
-    const MonoTime since = working_since_;
-    return since == MonoTime{} ? Duration{} : now - since;
-  }
-
-  // Driver thread.
-  // Between rests() and works() only, the thread makes no call into the driver.
-  void rests() { working_since_ = MonoTime{}; }
-  void works(MonoTime now) { working_since_ = now; }
-  int wake_fd() const { return wake_.get(); }
-  Requests take();  // also clears the wake-up
-  bool stopping() const;
-  template <class Value>
-  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, std::type_identity_t<Value> value) {
-    post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
-      if (callbacks.*callback) (callbacks.*callback)(value);
-    });
-  }
-  void report_mode(ModeRequest request, Status status);
-  void finished();
-
- private:
-  void post(std::function<void(const NvmlThread::Callbacks&)> turn);
-
-  mutable std::mutex mutex_;
-  std::condition_variable ended_;
-  os::Loop* loop_;  // nullptr once closed
-  NvmlThread::Callbacks callbacks_;
-  os::Fd wake_;
-  Requests requests_;
-  bool finished_ = false;
-  std::atomic<MonoTime> working_since_{};  // or 0
+  std::vector<ModeRequest> modes;
 };
 
 // Events of all GPUs that answer, in one event set. Registration is per GPU and per bit: a GPU that does not support
@@ -194,19 +146,40 @@ class Telemetry {
   std::map<std::string, Energy> energies_;  // by GPU
 };
 
-class Session {
+// Both threads own it (shared_ptr), so that a thread in a driver call that never returns can be abandoned: after stop()
+// it runs no callback and posts nothing to the loop of NvmlThread.
+class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(std::shared_ptr<Channel> channel, NvmlSettings settings)
-      : channel_(std::move(channel)), settings_(std::move(settings)), hints_(settings_.system_root) {}
-  void run();  // until the channel stops
+  Session(os::Loop& home, NvmlThread::Callbacks callbacks, NvmlSettings settings);
+
+  // The thread of NvmlThread.
+  void request(std::function<void(Requests&)> change);
+  bool stop(Duration patience);  // false: the driver thread has not ended by then
+  // How long the driver thread has been busy without a rest; 0 while it rests.
+  Duration at_work(MonoTime now) const {
+    const MonoTime since = working_since_;
+    return since == MonoTime{} ? Duration{} : now - since;
+  }
+
+  void run();  // the driver thread: until stop()
 
  private:
+  void post(std::function<void(const NvmlThread::Callbacks&)> turn);
+  template <class Value>
+  void report(std::function<void(const Value&)> NvmlThread::Callbacks::* callback, std::type_identity_t<Value> value) {
+    post([callback, value = std::move(value)](const NvmlThread::Callbacks& callbacks) {
+      if (callbacks.*callback) (callbacks.*callback)(value);
+    });
+  }
+  void report_mode(ModeRequest request, Status status);
+  void soon();   // a turn, after what else has come
+  void turn();   // does what is due; the only calls into the driver
+  void begin();  // opens the driver; usable_ if it can be served
   bool open_driver();
-  void wait_for_driver();
-  void serve();
   void close_driver();
-  void refuse(Requests requests);  // while there is no driver
-  void answer(Requests requests);
+  void serve();
+  void answer();
+  void refuse();                               // the requests, while there is no driver
   bool scan_and_register(bool report_always);  // false: the library is no longer usable
   void new_events();
   void drain_events();
@@ -223,10 +196,17 @@ class Session {
   void look_at_signs(MonoTime now);  // whether a GPU was added or removed
   void start_afresh();               // restarts the library, which counts GPUs only at initialisation
   std::string uuid_of(Device device) const;
-  bool wait(MonoTime until);  // until a request arrives; true: one did
 
-  std::shared_ptr<Channel> channel_;
+  std::mutex mutex_;
+  os::Loop* home_;  // nullptr once stopped
+  const NvmlThread::Callbacks callbacks_;
+  std::promise<void> ended_;
+  std::atomic<MonoTime> working_since_{};  // 0: no call into the driver is under way
+
   const NvmlSettings settings_;
+  std::unique_ptr<os::Loop> loop_;  // of the driver thread
+  os::Timer timer_{*loop_};
+  Requests requests_;
   std::unique_ptr<Driver> driver_;
   std::unique_ptr<Events> events_;  // freed before driver_
   std::optional<Inventory> reported_;
@@ -239,6 +219,7 @@ class Session {
   Telemetry telemetry_;
   MonoTime events_at_;  // when to read the driver's events
   int failures_ = 0;    // to open the driver, in a row
+  MonoTime open_at_;    // when to try again
   Duration probe_every_{};
   MonoTime probe_at_;
   MonoTime events_again_at_;
@@ -248,10 +229,9 @@ class Session {
   MonoTime look_at_;       // at GPUs whose loss causes no event
   bool unplaced_ = false;  // the instances of a MIG device are not known
   int probes_ = 0;         // since a GPU went missing
-  DeviceHints hints_;
-  bool hinted_ = false;  // a hinted change is not examined yet
-  KernelSigns signs_;    // when the library was initialised, or last restarted because of them
-  MonoTime signs_at_;    // the next read of them without a hint
+  bool hinted_ = false;    // a node of the driver came or went, which is not examined yet
+  KernelSigns signs_;      // when the library was initialised, or last restarted because of them
+  MonoTime signs_at_;      // the next read of them without a hint
   MonoTime afresh_at_ = MonoTime::max();
   int afresh_ = 0;  // since they changed
   bool usable_ = false;

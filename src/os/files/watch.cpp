@@ -14,7 +14,7 @@ namespace tranche::os {
 namespace {
 
 constexpr std::uint32_t kEvents =
-    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
+    IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 
 void add(std::vector<std::string>& names, std::string name) {
   if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
@@ -54,14 +54,15 @@ void DirWatch::read_events() {
   }
 }
 
-Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory, Turn turn) {
+Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory, Turn turn, Of of) {
   Fd fd(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!fd) {
     Error error = error_from_errno(errno, "cannot watch a directory", directory);
     if (error.code == EMFILE) error.what += " (raise fs.inotify.max_user_instances)";
     return std::unexpected(std::move(error));
   }
-  if (::inotify_add_watch(fd.get(), directory.c_str(), kEvents) < 0) {
+  const std::uint32_t writes = of == Of::kEntries ? 0 : IN_CLOSE_WRITE;
+  if (::inotify_add_watch(fd.get(), directory.c_str(), kEvents | writes) < 0) {
     Error error = error_from_errno(errno, "cannot watch a directory", directory);
     if (error.code == ENOSPC) error.what += " (raise fs.inotify.max_user_watches)";
     return std::unexpected(std::move(error));

@@ -20,7 +20,9 @@ class DirWatch {
   // of it is closed, including a Dir of ours. A name is reported once per round, however often it changed. The callback
   // may destroy the watch.
   using Turn = std::function<void(const std::string& name)>;
-  static Result<std::unique_ptr<DirWatch>> open(Loop& loop, const std::string& directory, Turn turn);
+  enum class Of { kEntriesAndWrites, kEntries };  // kEntries: not those that are rewritten, as devices always are
+  static Result<std::unique_ptr<DirWatch>> open(Loop& loop, const std::string& directory, Turn turn,
+                                                Of of = Of::kEntriesAndWrites);
   ~DirWatch();
   DirWatch(const DirWatch&) = delete;
   DirWatch& operator=(const DirWatch&) = delete;
