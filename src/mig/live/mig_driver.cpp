@@ -20,17 +20,6 @@ MigDriver::Done failed(const MigDriver::Work& work, std::string why) {
 
 }  // namespace
 
-struct MigDriver::Shared {
-  std::mutex mutex;
-  os::Loop* loop = nullptr;  // nullptr: the manager is gone
-  MigUse use;
-
-  std::vector<Holder> users(const std::string& uuid) {
-    const std::lock_guard lock(mutex);
-    return holders_in(use, uuid);
-  }
-};
-
 struct MigDriver::Job {
   std::mutex mutex;
   std::condition_variable changed;
@@ -83,8 +72,7 @@ struct MigDriver::Job {
   }
 
   void apply(const std::vector<Work>& all, const std::string& config, const gpu::NvmlSettings& driver,
-             const std::string& folder, const std::set<std::uint32_t>& pass_over,
-             const std::shared_ptr<Shared>& shared) {
+             const std::string& folder, const std::set<std::uint32_t>& pass_over, const std::shared_ptr<UseBox>& use) {
     auto files = folder.empty() ? Result<MigChangeFiles>(fail(Kind::kUnsupported, "no record is kept"))
                                 : MigChangeFiles::open(folder);
     auto admin = gpu::MigAdmin::open(driver, {pass_over, {}});
@@ -99,38 +87,28 @@ struct MigDriver::Job {
       } else {
         begins(work.index, "read its MIG state");
         if (work.partition)
-          one.partition = change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, shared));
+          one.partition = change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, use));
         else
-          one.outcome = apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, shared));
+          one.outcome = apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, use));
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
     }
   }
 
-  MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<Shared>& shared) {
+  MigCallbacks callbacks(unsigned gpu_index, const std::shared_ptr<UseBox>& use) {
     MigCallbacks callbacks;
     callbacks.pause = [this](Duration duration) { return pause(duration); };
     callbacks.on_step = [this, gpu_index](const Step& step) { begins(gpu_index, to_string(step)); };
-    callbacks.users = [shared](const std::string& uuid) { return shared->users(uuid); };
+    callbacks.users = [use](const std::string& uuid) { return holders_in(*use->get(), uuid); };
     return callbacks;
   }
 };
 
 MigDriver::MigDriver(os::Loop& loop, std::string folder, std::function<void()> answers_again)
-    : loop_(loop),
-      folder_(std::move(folder)),
-      answers_again_(std::move(answers_again)),
-      shared_(std::make_shared<Shared>()),
-      worker_(os::Worker::start()) {
-  shared_->loop = &loop;
-}
+    : loop_(loop), folder_(std::move(folder)), answers_again_(std::move(answers_again)), worker_(os::Worker::start()) {}
 
 MigDriver::~MigDriver() {
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->loop = nullptr;
-  }
   for (const Stuck& one : stuck_) one.worker->leave_behind();
   if (!job_) return;
   job_->request_stop();
@@ -141,8 +119,7 @@ MigDriver::~MigDriver() {
 }
 
 void MigDriver::use_is(const MigUse& use) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->use = use;
+  use_->put(std::make_shared<const MigUse>(use));
 }
 
 void MigDriver::read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done) {
@@ -166,30 +143,21 @@ void MigDriver::start() {
       pass_over.insert(*one.index);
       continue;
     }
-    loop_.post([this, alive = std::weak_ptr(alive_)] {  // no second thread goes where one is stuck
-      if (!alive.expired()) answer(nullptr);
-    });
+    timer_.start({}, [this] { answer(nullptr); });  // no second thread goes where one is stuck
     return;
   }
   job_ = std::make_shared<Job>();
   const Request& request = requests_.front();
-  worker_->run([job = job_, shared = shared_, folder = folder_, driver = request.driver, work = request.work,
-                config = request.config, pass_over, reads = static_cast<bool>(request.on_read),
-                manager = std::weak_ptr(alive_), self = this] {
+  worker_->run(loop_, [this, job = job_, use = use_, folder = folder_, driver = request.driver, work = request.work,
+                       config = request.config, pass_over, reads = static_cast<bool>(request.on_read)] {
     if (reads)
       job->read(driver, folder, pass_over);
     else
-      job->apply(work, config, driver, folder, pass_over, shared);
-    {
-      const std::lock_guard lock(job->mutex);
-      job->finished = true;
-      job->changed.notify_all();
-    }
-    const std::lock_guard lock(shared->mutex);
-    if (shared->loop != nullptr)
-      shared->loop->post([self, manager, job] {
-        if (!manager.expired()) self->on_finished(job.get());
-      });
+      job->apply(work, config, driver, folder, pass_over, use);
+    const std::lock_guard lock(job->mutex);
+    job->finished = true;
+    job->changed.notify_all();
+    return [this, job] { on_finished(job.get()); };
   });
   watch(0);
 }

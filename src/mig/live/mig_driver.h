@@ -15,6 +15,7 @@
 #include "gpu/mig/state.h"
 #include "mig/driver/apply.h"
 #include "os/loop/loop.h"
+#include "os/worker/shared_box.h"
 #include "os/worker/worker.h"
 
 namespace tranche::mig {
@@ -73,8 +74,8 @@ class MigDriver {
              std::function<void(std::vector<Done>)> done);
 
  private:
-  struct Shared;  // with every thread
-  struct Job;     // with the thread that works on it
+  using UseBox = os::SharedBox<MigUse>;  // shared with every thread
+  struct Job;                            // with the thread that works on it
   struct Request {
     gpu::NvmlSettings driver;
     std::vector<Work> work;
@@ -99,8 +100,7 @@ class MigDriver {
   os::Loop& loop_;
   std::string folder_;
   std::function<void()> answers_again_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  std::shared_ptr<Shared> shared_;
+  std::shared_ptr<UseBox> use_ = std::make_shared<UseBox>();
   os::Timer timer_{loop_};
   std::deque<Request> requests_;  // the first is under way
   std::shared_ptr<Job> job_;      // nullptr: idle
