@@ -43,12 +43,12 @@ const Member* member(const Value& mapping, std::string_view key) {
   return found;
 }
 
-void refuse_unknown(const Value& mapping, const std::vector<std::string_view>& known) {
+void refuse_unknown(const Value& mapping, const std::vector<std::string_view>& known, const char* of = "the format") {
   for (const auto& one : mapping.node().members) {
     if (std::ranges::find(known, one.key) != known.end()) continue;
     const std::string meant = did_you_mean(one.key, known);
     mapping.key_of(one).error(
-        "is not a key of the format",
+        fmt::format("is not a key of {}", of),
         meant.empty() ? fmt::format("the keys here are {}", fmt::join(known, ", ")) : "did you mean " + meant + "?");
   }
 }
@@ -160,17 +160,19 @@ void read_entries(const Value& list, Configuration& into) {
   for (const Value& entry : list.items()) into.entries.push_back(read_entry(entry));
 }
 
+void read_version(const Value& file) {
+  const Member* version = member(file, "version");
+  const Value value = version == nullptr ? file.absent("version") : file.value_of(*version);
+  if (value.absent()) return value.error("is missing", "write version: v1");
+  if (!value.is(Node::Kind::kScalar)) return value.wrong_type(kVersion, "write version: v1");
+  if (value.node().text != kVersion)
+    value.error("must be v1, but is " + in_quotes(value.node().text), "write version: v1");
+}
+
 void read_file(const Value& file, ConfigurationFile& into) {
   if (config::is_other_file(file)) return;
   refuse_unknown(file, {"version", "mig-configs"});
-  const Member* version = member(file, "version");
-  if (version == nullptr) {
-    file.absent("version").error("is missing", "write version: v1");
-  } else if (const Value value = file.value_of(*version); !value.is(Node::Kind::kScalar)) {
-    value.wrong_type(kVersion, "write version: v1");
-  } else if (value.node().text != kVersion) {
-    value.error("must be v1, but is " + in_quotes(value.node().text), "write version: v1");
-  }
+  read_version(file);
   const Member* all = member(file, "mig-configs");
   if (all == nullptr)
     return file.absent("mig-configs").error("is missing", "write mig-configs: with at least one configuration");
@@ -187,24 +189,17 @@ void read_file(const Value& file, ConfigurationFile& into) {
   }
 }
 
-template <class Take>
-void each_member(const Value& mapping, const std::vector<std::string_view>& known, Take take) {
-  for (const auto& one : mapping.node().members) {
-    if (std::ranges::find(known, one.key) != known.end()) {
-      take(one.key, mapping.value_of(one));
-      continue;
-    }
-    const auto meant = did_you_mean(one.key, known);
-    mapping.key_of(one).error("is not a key of a hooks file",
-                              meant.empty() ? "remove it" : "did you mean " + meant + "?");
-  }
+constexpr const char* kHooksFile = "a hooks file";
+
+// Whether it is there and of that kind; what is not there or empty is not reported.
+bool has(Node::Kind kind, const Value& value, std::string_view what, const char* remedy) {
+  if (value.absent() || value.is(Node::Kind::kNull)) return false;
+  if (!value.is(kind)) value.wrong_type(what, remedy);
+  return value.is(kind);
 }
 
 void read_word(const Value& value, std::string& into) {
-  if (value.is(Node::Kind::kScalar))
-    into = value.node().text;
-  else if (!value.is(Node::Kind::kNull))
-    value.wrong_type("a text", "write it in quotes");
+  if (has(Node::Kind::kScalar, value, "a text", "write it in quotes")) into = value.node().text;
 }
 
 Hook read_hook(const Value& value) {
@@ -213,45 +208,27 @@ Hook read_hook(const Value& value) {
     value.wrong_type("a mapping", "write command: and args:");
     return hook;
   }
-  each_member(value, {"command", "args", "envs", "workdir"}, [&](const std::string& key, const Value& member) {
-    if (key == "command" || key == "workdir") {
-      read_word(member, key == "command" ? hook.command : hook.workdir);
-    } else if (key == "args" && member.is(Node::Kind::kSequence)) {
-      for (const Value& argument : member.items()) read_word(argument, hook.args.emplace_back());
-    } else if (key == "envs" && member.is(Node::Kind::kMapping)) {
-      for (const auto& env : member.node().members) read_word(member.value_of(env), hook.envs[env.key]);
-    } else if (!member.is(Node::Kind::kNull)) {
-      member.wrong_type(key == "args" ? "a list" : "a mapping",
-                        key == "args" ? "write [\"-c\", \"…\"]" : "write NAME: value");
-    }
-  });
+  refuse_unknown(value, {"command", "args", "envs", "workdir"}, kHooksFile);
+  read_word(value.member("command"), hook.command);
+  read_word(value.member("workdir"), hook.workdir);
+  if (const Value args = value.member("args"); has(Node::Kind::kSequence, args, "a list", "write [\"-c\", \"…\"]"))
+    for (const Value& argument : args.items()) read_word(argument, hook.args.emplace_back());
+  if (const Value envs = value.member("envs"); has(Node::Kind::kMapping, envs, "a mapping", "write NAME: value"))
+    for (const auto& env : envs.node().members) read_word(envs.value_of(env), hook.envs[env.key]);
   if (hook.command.empty()) value.absent("command").error("is missing", "name the program to run");
   return hook;
 }
 
-void read_stages(const Value& stages, Hooks& hooks) {
-  each_member(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"},
-              [&](const std::string& key, const Value& stage) {
-                if (stage.is(Node::Kind::kNull)) return;
-                if (!stage.is(Node::Kind::kSequence))
-                  return stage.wrong_type("a list of commands", "write - command: and args: below it");
-                for (const Value& hook : stage.items()) hooks[key].push_back(read_hook(hook));
-              });
-}
-
 void read_hooks(const Value& file, Hooks& hooks) {
-  bool version = false;
-  each_member(file, {"version", "hooks"}, [&](const std::string& key, const Value& value) {
-    if (key == "version") {
-      version = true;
-      if (!value.is(Node::Kind::kScalar) || value.node().text != "v1") value.wrong_type("v1", "write version: v1");
-    } else if (value.is(Node::Kind::kMapping)) {
-      read_stages(value, hooks);
-    } else if (!value.is(Node::Kind::kNull)) {
-      value.wrong_type("a mapping of stages", "write apply-start:");
-    }
-  });
-  if (!version) file.absent("version").error("is missing", "write version: v1");
+  refuse_unknown(file, {"version", "hooks"}, kHooksFile);
+  read_version(file);
+  const Value stages = file.member("hooks");
+  if (!has(Node::Kind::kMapping, stages, "a mapping of stages", "write apply-start:")) return;
+  refuse_unknown(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"}, kHooksFile);
+  for (const auto& one : stages.node().members)
+    if (const Value stage = stages.value_of(one);
+        has(Node::Kind::kSequence, stage, "a list of commands", "write - command: and args: below it"))
+      for (const Value& hook : stage.items()) hooks[one.key].push_back(read_hook(hook));
 }
 
 // The problems of a document that `read` takes apart.
