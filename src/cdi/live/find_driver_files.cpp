@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cdi/csv.h"
 #include "cdi/live/cdi_specs.h"
-#include "gpu/inventory/platform.h"
+#include "gpu/platform/platform.h"
 #include "os/files/files.h"
 #include "os/files/root_view.h"
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/processes.h"
-#include "gpu/platform/signs.h"
+#include "gpu/platform/platform.h"
 
 namespace tranche::gpu::nvml {
 

@@ -9,6 +9,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
+#include "gpu/platform/platform.h"
 
 namespace tranche::gpu::nvml {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "gpu/platform/signs.h"
+#include "gpu/platform/platform.h"
 #include "os/loop/fd.h"
 
 namespace tranche::gpu::nvml {

@@ -12,9 +12,9 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "config/model.h"
 #include "gpu/driver/gpu_telemetry.h"
 #include "gpu/inventory/inventory.h"
-#include "gpu/inventory/platform.h"
 #include "os/loop/loop.h"
 #include "os/worker/worker.h"
 

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/mig/mig.h"
-#include "gpu/inventory/platform.h"
+#include "gpu/platform/platform.h"
 #include "os/files/files.h"
 
 namespace tranche::gpu::nvml {

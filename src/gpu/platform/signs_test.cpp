@@ -1,4 +1,4 @@
-#include "gpu/platform/signs.h"
+#include "gpu/platform/platform.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "gpu/inventory/platform.h"
+#include "gpu/platform/platform.h"
 #include "os/files/files.h"
 
 namespace tranche::mps {

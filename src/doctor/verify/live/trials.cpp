@@ -21,7 +21,7 @@
 #include "base/text.h"
 #include "doctor/verify/check_groups.h"
 #include "doctor/verify/deep.h"
-#include "gpu/inventory/platform.h"
+#include "gpu/platform/platform.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "mps/control/control_client.h"

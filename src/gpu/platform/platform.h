@@ -1,7 +1,10 @@
 #pragma once
-// Which platform a node is, decided from signs that gpu/platform collects: NVIDIA's rules for WSL and Tegra, which its
-// device plugin serves as one device each. Pure.
+// Which platform a node is: NVIDIA's rules for WSL and Tegra, which its device plugin serves as one device each, and
+// the signs that decide it, from files and libraries of the system. Also finds the driver's libraries: under the driver
+// root in the folders that NVIDIA's programs use, with links resolved inside that root, else through the loader.
+// Blocking file access and dlopen; no thread affinity.
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "config/model.h"
@@ -27,5 +30,15 @@ Platform platform_of(config::DiscoveryStrategy strategy, const PlatformSigns& si
 
 bool is_tegra_family(std::string_view soc_family);     // content of /sys/devices/soc0/family, in any case
 bool is_integrated_gpu(std::string_view device_name);  // "Orin (nvgpu)", "NVIDIA Thor"
+
+// The file behind `soname` under the driver root; "" if there is none, or if the root is "" or "/": the loader then
+// finds the library by its bare name.
+std::string library_in_root(const std::string& driver_root, const std::string& soname);
+
+bool library_loads(const std::string& driver_root, const std::string& soname);  // opens and closes it
+
+// Sets dxcore and tegra_system. The files are looked up under the driver root, as NVIDIA's plugin does, and under
+// `system_root`, as its other programs do.
+PlatformSigns look_for_signs(const std::string& driver_root, const std::string& system_root);
 
 }  // namespace tranche::gpu

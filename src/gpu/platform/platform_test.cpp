@@ -1,4 +1,4 @@
-#include "gpu/inventory/platform.h"
+#include "gpu/platform/platform.h"
 
 #include <gtest/gtest.h>
 
