@@ -1,15 +1,57 @@
 #include "probe/main.h"
 
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <utility>
 
+#include "os/loop/fd.h"
+
 namespace tranche::probe {
 namespace {
 
 constexpr int kNoContainer = 4;
+constexpr const char* kEndpointAt = "/run/tranche/mps";  // as in containers (docs/reference/paths.md)
+
+Status put_endpoint(const std::string& endpoint) {
+  if (::unshare(CLONE_NEWNS) != 0) return fail_errno("cannot have a mount namespace of its own (CAP_SYS_ADMIN)", "");
+  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+    return fail_errno("cannot keep mounts to itself", "/");
+  // Opened here: what was opened in the former namespace cannot be mounted in this one. And before what may hide it.
+  const os::Fd from(::open(endpoint.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!from) return fail_errno("cannot open the endpoint's directory", endpoint);
+  if (::mount("tmpfs", kRunDirectory, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k,mode=0755") != 0)
+    return fail_errno("cannot mount over the run directory", kRunDirectory);
+  if (::mkdir(kEndpointAt, 0755) != 0)
+    return fail_errno("cannot make the directory that the endpoint is mounted at", kEndpointAt);
+  const std::string source = "/proc/self/fd/" + std::to_string(from.get());
+  if (::mount(source.c_str(), kEndpointAt, nullptr, MS_BIND, nullptr) != 0)
+    return fail_errno("cannot mount the endpoint", endpoint);
+  if (::mount(nullptr, kEndpointAt, nullptr, MS_BIND | MS_REMOUNT | MS_RDONLY, nullptr) != 0)
+    return fail_errno("cannot make the endpoint's mount read-only", kEndpointAt);
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", kEndpointAt, 1);
+  return {};
+}
+
+Status become_user(std::uint32_t user) {
+  if (::setgroups(0, nullptr) != 0) return fail_errno("cannot drop groups", "");
+  if (::setresgid(user, user, user) != 0) return fail_errno("cannot become the group", std::to_string(user));
+  if (::setresuid(user, user, user) != 0) return fail_errno("cannot become the user", std::to_string(user));
+  return {};
+}
+
+Status become_container(const Container& container) {
+  if (!container.endpoint.empty()) TRY_STATUS(put_endpoint(container.endpoint));
+  if (container.user) TRY_STATUS(become_user(*container.user));
+  return {};
+}
 
 void hold(std::optional<Duration> at_most) {
   const sigset_t set = ending_signals();

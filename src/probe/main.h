@@ -10,10 +10,19 @@
 #include <thread>
 
 #include "os/loop/loop.h"
-#include "probe/container.h"
 #include "probe/probe.h"
 
 namespace tranche::probe {
+
+// Makes this process what a container with a grant is to the node: a mount namespace of its own, in which the grant's
+// endpoint is all of MPS there is, at the place where containers have it, and a different user if asked for. By that
+// mount the guard knows whose process it is. For proving a grant from inside without a container runtime (`tranche
+// verify --deep`). Needs CAP_SYS_ADMIN, and for a user CAP_SETUID.
+struct Container {
+  std::string endpoint;               // the grant's directory, as this process sees it; "" = the process stays as it is
+  std::optional<std::uint32_t> user;  // and group
+};
+inline constexpr const char* kRunDirectory = "/run/tranche";  // must exist: the mount is made below it
 
 struct ProbeCliOptions {
   ProbeOptions probe;

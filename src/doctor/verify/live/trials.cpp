@@ -29,7 +29,7 @@
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
-#include "probe/container.h"
+#include "probe/main.h"
 
 namespace tranche::doctor {
 namespace {
