@@ -6,15 +6,15 @@
 
 namespace tranche::cli {
 
-void add_agents_options(CLI::App& command, kube::KubeconfigChoice& kubeconfig, observe::AgentsAsked& asked,
-                        const std::string& where) {
+void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where) {
   command
-      .add_option("--kubeconfig", kubeconfig.files,
+      .add_option("--kubeconfig", asked.kubeconfig.files,
                   where +
                       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or "
                       "the service account of the pod")
       ->envname("KUBECONFIG");
-  command.add_option("--context", kubeconfig.context, where + "context of the kubeconfig; default: the current one");
+  command.add_option("--context", asked.kubeconfig.context,
+                     where + "context of the kubeconfig; default: the current one");
   command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked")
       ->capture_default_str();
   command.add_option("--selector", asked.selector, where + "labels of the agents' pods")->capture_default_str();
@@ -28,7 +28,7 @@ void add_cluster_options(CLI::App& command, ClusterOptions& options, const Proce
   options.cluster = process.as_plugin;
   command.add_flag("--cluster", options.cluster,
                    "ask the agents of all nodes, through the API server; they report less than on their node");
-  add_agents_options(command, options.kubeconfig, options.asked, "with --cluster: ");
+  add_agents_options(command, options.asked, "with --cluster: ");
 }
 
 Result<std::string> ask_node(const std::string& socket, Duration deadline) {
@@ -43,7 +43,7 @@ Result<std::string> ask_node(const std::string& socket, Duration deadline) {
 }
 
 Result<std::vector<observe::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process) {
-  if (!options.access) options.access.emplace(options.kubeconfig, process.environment);
+  if (!options.access) options.access.emplace(options.asked.kubeconfig, process.environment);
   return observe::agent_statuses(*options.access, options.asked);
 }
 

@@ -13,15 +13,13 @@ namespace tranche::cli {
 
 struct ClusterOptions {
   bool cluster = false;
-  kube::KubeconfigChoice kubeconfig;
   observe::AgentsAsked asked;
   std::optional<kube::PersonsAccess> access;  // of the first ask_agents()
 };
 
 // --kubeconfig, --context, --namespace, --selector and --status-port; `where` is the prefix of their help: "",
 // "with --cluster: ".
-void add_agents_options(CLI::App& command, kube::KubeconfigChoice& kubeconfig, observe::AgentsAsked& asked,
-                        const std::string& where);
+void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where);
 // --cluster, and the options above.
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);
 

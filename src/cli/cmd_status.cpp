@@ -65,7 +65,7 @@ void add_status(CLI::App& app, Process& process) {
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   command->add_option("--node", options->cluster.asked.node,
                       "the agent of this node, through the API server; it reports less than on the node");
-  add_agents_options(*command, options->cluster.kubeconfig, options->cluster.asked, "with --node: ");
+  add_agents_options(*command, options->cluster.asked, "with --node: ");
   command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
   command->add_flag("--json", options->json, "the whole status document (docs/reference/status.md)");
   command->add_flag(

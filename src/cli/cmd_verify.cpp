@@ -41,7 +41,7 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only reports");
   command->add_flag("--json", o.json, "the report as JSON");
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
-  add_agents_options(*command, o.kubeconfig, o.agents, "");
+  add_agents_options(*command, o.agents, "");
   add_settings(*command, config::Program::kDevicePlugin, o.flags);
   add_places(*command, {{"--run-dir", &o.run_dir},
                         {"--plugin-dir", &o.plugin_dir},

@@ -13,7 +13,7 @@ void add_web(CLI::App& app, Process& process) {
       "web",
       "a page of the cluster on this machine: nodes and GPUs as a map, what is free, what would fit, where a pod is");
   command->add_option("--port", options->port, "port of 127.0.0.1; 0: any free one")->capture_default_str();
-  add_agents_options(*command, options->kubeconfig, options->asked, "");
+  add_agents_options(*command, options->asked, "");
   command->add_option("--interval", *seconds, "seconds between two readings of the cluster")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();

@@ -33,6 +33,7 @@ inline std::string remedy_for(const Error& error) {
 }
 
 struct AgentsAsked {
+  kube::KubeconfigChoice kubeconfig;  // of a person
   std::string pod_namespace = "tranche";
   std::string selector = "app.kubernetes.io/name=tranche";  // labels of our pods
   std::uint16_t status_port = 9400;                         // where a pod names no port "metrics"

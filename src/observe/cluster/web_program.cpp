@@ -44,7 +44,7 @@ int complain(const Error& error) {
 }  // namespace
 
 int run_web(const WebOptions& options) {
-  kube::PersonsAccess person(options.kubeconfig, options.environment);
+  kube::PersonsAccess person(options.asked.kubeconfig, options.environment);
   const auto access = person.get();
   if (!access) return complain(access.error());
   auto opened = os::Loop::open();

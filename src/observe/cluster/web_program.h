@@ -4,14 +4,12 @@
 
 #include "base/time.h"
 #include "config/resolve.h"
-#include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::observe {
 
 struct WebOptions {
   std::uint16_t port = 9480;  // of 127.0.0.1; 0: any free one
-  kube::KubeconfigChoice kubeconfig;
   AgentsAsked asked;
   Duration interval = std::chrono::seconds(10);
   bool json = false;  // once, on standard output, without a page

@@ -96,7 +96,7 @@ struct ClusterLook {
 
 // An Error: there is nothing to check, for example no API server.
 Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& checks) {
-  TRY(const auto access, kube::PersonsAccess(options.kubeconfig, options.environment).get());
+  TRY(const auto access, kube::PersonsAccess(options.agents.kubeconfig, options.environment).get());
   TRY(const Json node, node_object(access, options.node));
   check_node(node, checks);
   observe::AgentsAsked asked = options.agents;

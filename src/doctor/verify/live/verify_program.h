@@ -5,7 +5,6 @@
 #include <string>
 
 #include "config/resolve.h"
-#include "kube/client/find_access.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::doctor {
@@ -19,7 +18,6 @@ struct VerifyOptions {
   std::string junit;      // a file for the report as JUnit's XML; "" = none
   bool terminal = false;  // colours
 
-  kube::KubeconfigChoice kubeconfig;
   observe::AgentsAsked agents;
   std::string pod_overrides;  // a file with JSON that is merged into probe pods
   std::string sms;            // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
