@@ -15,7 +15,7 @@ constexpr std::string_view kIndent = "  ";
 
 void TerminalText::heading(const std::string& text) {
   if (!out_.empty()) out_ += '\n';
-  out_ += paint(visible_text(text), "1") + '\n';
+  out_ += pen_(kBold, visible_text(text)) + '\n';
 }
 
 void TerminalText::line(const std::string& text) {
@@ -47,13 +47,13 @@ void TerminalText::table(const std::vector<Row>& given) {
       text.append(widths[i] - row[i].size() + 2, ' ');
     }
     text.resize(text.find_last_not_of(' ') + 1);
-    put(&row == &rows.front() ? paint(text, "2") : text);
+    put(&row == &rows.front() ? pen_(kDim, text) : text);
   }
 }
 
 void TerminalText::sentence(const std::string& mark, std::string_view text, const char* colour) {
   const auto width = static_cast<std::size_t>(std::max(width_, kNarrowest)) - kIndent.size();
-  std::string row = paint(mark, colour);
+  std::string row = pen_(colour, mark);
   std::size_t used = mark.size();
   for (const std::string_view bytes : words_of(text)) {
     const std::string word = visible_text(bytes);
@@ -124,8 +124,8 @@ std::string fitted(std::string_view text, int width) {
   return out;
 }
 
-std::string TerminalText::paint(const std::string& text, const char* code) const {
-  return colour_ ? "\x1b[" + std::string(code) + "m" + text + "\x1b[0m" : text;
+std::string Pen::operator()(std::string_view style, std::string_view text) const {
+  return colour ? "\x1b[" + std::string(style) + "m" + std::string(text) + "\x1b[0m" : std::string(text);
 }
 
 }  // namespace tranche

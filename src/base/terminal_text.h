@@ -8,11 +8,23 @@
 
 namespace tranche {
 
+inline constexpr const char* kBold = "1";
+inline constexpr const char* kDim = "2";
+inline constexpr const char* kRed = "31";
+inline constexpr const char* kGreen = "32";
+inline constexpr const char* kYellow = "33";
+
+// Text in one of these styles, where the terminal shows them.
+struct Pen {
+  bool colour = false;
+  std::string operator()(std::string_view style, std::string_view text) const;
+};
+
 class TerminalText {
  public:
   using Row = std::vector<std::string>;
 
-  TerminalText(bool colour, int width) : colour_(colour), width_(width) {}
+  TerminalText(bool colour, int width) : pen_{colour}, width_(width) {}
 
   void heading(const std::string& text);  // preceded by an empty line, unless it is the first
   void line(const std::string& text);     // indented by two, unless it is empty
@@ -23,10 +35,9 @@ class TerminalText {
   std::string take() { return std::move(out_); }
 
  private:
-  std::string paint(const std::string& text, const char* code) const;  // "1" bold, "2" dim, "31" red …
   void put(const std::string& row);
 
-  bool colour_;
+  Pen pen_;
   int width_;
   std::string out_;
 };

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -18,11 +19,11 @@ using OrderedJson = nlohmann::ordered_json;
 struct Wording {
   std::string_view counted, colour;
 };
-constexpr std::array<Wording, 5> kWordings{{{"passed", "\033[32m"},  // by Verdict
-                                            {"noted", "\033[33m"},
-                                            {"warned", "\033[33m"},
-                                            {"failed", "\033[1;31m"},
-                                            {"skipped", "\033[33m"}}};
+constexpr std::array<Wording, 5> kWordings{{{"passed", "32"},  // by Verdict
+                                            {"noted", "33"},
+                                            {"warned", "33"},
+                                            {"failed", "1;31"},
+                                            {"skipped", "33"}}};
 
 const Wording& wording_of(Verdict verdict) {
   return kWordings.at(static_cast<std::size_t>(verdict));
@@ -62,8 +63,8 @@ int exit_status(const Findings& findings) {
 std::string line_of(const Finding& finding, bool colour) {
   const std::string about = finding.about.empty() ? "" : finding.about + ": ";
   std::string text =
-      fmt::format("{}{}{}  {:<20} {}{}\n", colour ? wording_of(finding.verdict).colour : "", to_string(finding.verdict),
-                  colour ? "\033[0m" : "", finding.id, visible_text(about), visible_text(finding.what));
+      fmt::format("{}  {:<20} {}{}\n", Pen{colour}(wording_of(finding.verdict).colour, to_string(finding.verdict)),
+                  finding.id, visible_text(about), visible_text(finding.what));
   if (!finding.remedy.empty()) text += fmt::format("{:<26} → {}\n", "", visible_text(finding.remedy));
   return text;
 }

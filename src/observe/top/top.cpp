@@ -9,6 +9,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "observe/top/top.h"
@@ -18,10 +19,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kBold = "1";
-constexpr const char* kDim = "2";
-constexpr const char* kRed = "31";
-constexpr const char* kGreen = "32";
 constexpr const char* kHead = "7";
 constexpr std::size_t kStopsShown = 5;
 
@@ -76,8 +73,7 @@ class Page {
   explicit Page(const Screen& screen) : screen_(screen) {}
   void line(std::string text, const char* colour = nullptr) {
     text = cut(std::move(text), static_cast<std::size_t>(screen_.width));
-    if (screen_.colour && colour != nullptr) text = fmt::format("\x1b[{}m{}\x1b[0m", colour, text);
-    lines_.push_back(std::move(text));
+    lines_.push_back(colour == nullptr ? std::move(text) : Pen{screen_.colour}(colour, text));
   }
   std::vector<std::string> take() { return std::move(lines_); }
 

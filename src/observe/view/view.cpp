@@ -8,6 +8,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
+#include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "base/version.h"
@@ -169,28 +170,10 @@ void put_head(View& view, const Json& status) {
   if (const std::string cdi = text_at(status, "cdiProblem"); !cdi.empty()) view.problems.push_back("CDI specs: " + cdi);
 }
 
-constexpr std::array kColours{"\033[36m", "\033[33m", "\033[35m", "\033[32m",
-                              "\033[34m", "\033[96m", "\033[93m", "\033[95m"};
-constexpr const char* kRed = "\033[31m";
-constexpr const char* kGreen = "\033[32m";
-constexpr const char* kYellow = "\033[33m";
-constexpr const char* kDim = "\033[2m";
-constexpr const char* kBold = "\033[1m";
-constexpr const char* kPlain = "\033[0m";
+constexpr std::array kColours{"36", "33", "35", "32", "34", "96", "93", "95"};
 constexpr std::size_t kNameWidth = 24;  // a row of a tenant fits 80 columns
 constexpr std::size_t kPromiseWidth = 36;
 constexpr std::size_t kBarWidth = 40;  // most cells of one GPU's bar
-
-class Pen {
- public:
-  explicit Pen(bool colour) : colour_(colour) {}
-  std::string operator()(const char* style, std::string_view text) const {
-    return colour_ ? fmt::format("{}{}{}", style, text, kPlain) : std::string(text);
-  }
-
- private:
-  bool colour_;
-};
 
 std::string letter(std::size_t tenant, const Pen& pen) {
   const auto c = static_cast<char>(tenant < 26 ? 'a' + tenant : 'A' + tenant % 26);
@@ -361,7 +344,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
 }
 
 std::string render(const View& view, const Look& look) {
-  const Pen pen(look.colour);
+  const Pen pen{look.colour};
   std::string out, devices, others;
   out += fmt::format("{}  {}{}  config: {}\n", pen(kBold, "tranche"),
                      view.node.empty() ? "" : "node " + visible_text(view.node) + "  ",

@@ -9,9 +9,7 @@ namespace tranche::why {
 namespace {
 
 constexpr int kWidthOfFiles = 120;
-constexpr const char* kRed = "31";
 constexpr const char* kPlain = "0";
-constexpr const char* kGreen = "32";
 
 }  // namespace
 
