@@ -38,8 +38,8 @@ void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<co
   std::uint32_t at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double width = std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap);
-    html.put("<rect class=\"t", i % kColours, "\" x=\"", at, "\" width=\"", fmt::format("{:.3f}", width),
-             "\" height=\"1\"><title>", text(rows[i]->pod_namespace), "/", text(rows[i]->pod), "</title></rect>");
+    html.add(R"(<rect class="t{}" x="{}" width="{:.3f}" height="1"><title>{}/{}</title></rect>)", i % kColours, at,
+             width, text(rows[i]->pod_namespace), text(rows[i]->pod));
     at += rows[i]->slots;
   }
   html.raw("</svg>\n");
@@ -50,14 +50,14 @@ void put_memory(Html& html, const TenantRow& row, const std::string& pod) {
   html.raw("<td class=n>");
   if (!used) {
     html.raw("not known");
-    if (row.memory_limit) html.put(" of ", row.memory_limit->in_mib());
+    if (row.memory_limit) html.add(" of {}", row.memory_limit->in_mib());
     return html.raw("<td>");
   }
   const auto uses = used->in_mib();
-  if (!row.memory_limit) return html.put(uses, "<td>");
+  if (!row.memory_limit) return html.add("{}<td>", uses);
   const auto limit = row.memory_limit->in_mib();
-  html.put(uses, " of ", limit, "<td><meter aria-label=\"memory of ", pod, "\" min=0 max=", limit,
-           " high=", limit * 95 / 100, " value=", uses, ">", uses, " of ", limit, " MiB</meter>");
+  html.add(R"({0} of {1}<td><meter aria-label="memory of {2}" min=0 max={1} high={3} value={0}>{0} of {1} MiB</meter>)",
+           uses, limit, pod, limit * 95 / 100);
 }
 
 std::uint64_t stops_of(const TenantRow& row) {
@@ -74,16 +74,17 @@ void put_tenants(Html& html, const std::string& index, const std::vector<const T
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto* row = rows[i];
     const std::string pod = text(row->pod);
-    html.put("<tr><th scope=row><svg class=k aria-hidden=true><rect class=t", i % kColours,
-             " width=99 height=99 /></svg> <bdi>", text(row->pod_namespace), "/", pod, "/", text(row->container),
-             "</bdi><td class=n>", row->slots);
+    html.add(
+        "<tr><th scope=row><svg class=k aria-hidden=true><rect class=t{} width=99 height=99 /></svg> "
+        "<bdi>{}/{}/{}</bdi><td class=n>{}",
+        i % kColours, text(row->pod_namespace), pod, text(row->container), row->slots);
     put_memory(html, *row, pod);
     html.raw("<td class=n>");
-    if (row->figure && row->figure->peak) html.put(row->figure->peak->in_mib());
-    html.put("<td class=n>", row->thread_limit ? percent(row->thread_limit->value() / 100) : "", "<td class=n>");
-    if (row->figure && row->figure->clients) html.put(*row->figure->clients);
+    if (row->figure && row->figure->peak) html.add("{}", row->figure->peak->in_mib());
+    html.add("<td class=n>{}<td class=n>", row->thread_limit ? percent(row->thread_limit->value() / 100) : "");
+    if (row->figure && row->figure->clients) html.add("{}", *row->figure->clients);
     html.raw("<td class=n>");
-    if (row->figure) html.put(stops_of(*row));
+    if (row->figure) html.add("{}", stops_of(*row));
     html.raw("\n");
   }
   html.end_table();

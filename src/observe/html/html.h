@@ -3,7 +3,6 @@
 // sheet that its policy names by digest, and foreign text that stays text. Pure.
 #include <fmt/format.h>
 
-#include <concepts>
 #include <iterator>
 #include <string>
 #include <string_view>
@@ -26,11 +25,6 @@ class Html {
     raw({formatted.data(), formatted.size()});
   }
   void raw(std::string_view markup) { out_ += markup; }
-  // The same as add() of texts and whole numbers without a format to read: for what a page has hundreds of times.
-  template <class... Parts>
-  void put(const Parts&... parts) {
-    (put_one(parts), ...);
-  }
   void append(const Html& part) { out_ += part.out_; }
   // A table in a region of its own, which scrolls by itself where the page is too narrow, also with the keyboard.
   // `columns`: markup of their headings, after "#" for one of numbers. Then rows, then end_table().
@@ -39,9 +33,6 @@ class Html {
   LongText take() { return std::move(out_); }
 
  private:
-  void put_one(std::string_view text) { out_ += text; }
-  void put_one(std::integral auto number) { out_ += std::string_view(fmt::format_int(number).c_str()); }
-
   LongText out_;
 };
 
