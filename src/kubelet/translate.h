@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
-#include "kubelet/pod_resources.h"
 #include "plan/advertise/advertise.h"
 
 namespace tranche::kubelet {

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "gpu/inventory/compare.h"
+#include "kubelet/pod_resources.h"
 #include "node/node_parts.h"
 #include "node/reports.h"
 #include "os/log/log.h"

@@ -22,7 +22,6 @@
 #include "kube/live/cluster_link.h"
 #include "kube/node_condition.h"
 #include "kubelet/plugin_host.h"
-#include "kubelet/pod_resources.h"
 #include "labels/live/label_output.h"
 #include "mig/live/mig_options.h"
 #include "mps/protocol/pool_reports.h"

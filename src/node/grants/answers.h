@@ -12,7 +12,6 @@
 #include "base/time.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/plugin_host.h"
-#include "kubelet/pod_resources.h"
 #include "node/snapshot.h"
 
 namespace tranche::node {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "node/snapshot.h"
 #include "plan/shares.h"

@@ -1,17 +1,12 @@
 #pragma once
 // The holders of devices, as reported by kubelet (PodResources, and the claims that it had prepared), the plan and the
 // API server. Pure.
-#include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "grants/allocate/grant.h"
 #include "grants/ledger.h"
 #include "kube/pod.h"
-#include "kubelet/pod_resources.h"
 #include "mps/protocol/pool_reports.h"
 
 namespace tranche::node {
