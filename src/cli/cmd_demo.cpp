@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 #include "programs/demo/demo_program.h"
 
 namespace tranche::cli {

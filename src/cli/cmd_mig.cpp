@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "mig/mig_output.h"
 
 namespace tranche::cli {
@@ -74,7 +74,7 @@ int hold(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
 // 0, or the exit status if the node cannot be read.
 int read_node(const MigGiven& given, MigNode& node) {
   if (given.inventory != "node") {
-    auto simulated = mig::simulated_node(given.inventory);
+    auto simulated = gpu::simulated_node(given.inventory);
     if (!simulated) return fail_with(to_string(simulated.error()), kMigUnusable);
     node.gpus = *std::move(simulated);
     if (!given.present.empty())

@@ -18,7 +18,7 @@
 #include "config/resolve.h"
 #include "gpu/driver/driver.h"
 #include "gpu/inventory/inventory.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 #include "grants/change/change.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "dra/partition_fixture.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::dra {
 namespace devices_test {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::dra {
 namespace partition_test {
@@ -22,7 +22,7 @@ std::vector<std::string> names(const std::vector<PlacedProfile>& partitions) {
 }
 
 PartitionableGpu gpu_of(const char* model) {
-  return {mig::find_model(model)->profiles, {}};
+  return {gpu::find_model(model)->profiles, {}};
 }
 
 // Promise: dra/partitions: The counters of a GPU and of an instance are the driver's figures, under NVIDIA's names.
@@ -111,7 +111,7 @@ std::string exceeded(const Set& set, const Counters& all) {
 
 // Promise: dra/partitions: On every GPU model, the counters accept what fits together, and nothing that cannot be made.
 TEST(Partitions, TheCountersAcceptWhatFitsOnTheGpu) {
-  for (const auto& model : mig::models()) {
+  for (const auto& model : gpu::mig_models()) {
     SCOPED_TRACE(model.key);
     const PartitionableGpu gpu{model.profiles, {}};
     const auto partitions = partitions_of(gpu);

@@ -11,7 +11,7 @@
 #include "dra/claim_spec.h"
 #include "dra/partition_fixture.h"
 #include "dra/prepared_fixture.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::dra {
 namespace prepare_test {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::dra {
 namespace slice_diff_test {

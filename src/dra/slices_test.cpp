@@ -7,7 +7,7 @@
 
 #include "base/json_text.h"
 #include "dra/partition_fixture.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::dra {
 namespace slices_test {

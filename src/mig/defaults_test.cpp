@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::mig {
@@ -13,8 +13,8 @@ using ::testing::IsEmpty;
 
 // Promise: mig/config: Every configuration that exists without a file can be reached on the GPUs for which it is made.
 TEST(MigDefaults, EveryOneCanBeReached) {
-  for (const Model& model : models()) {
-    const auto gpus = *simulated_node("2x" + std::string(model.key));
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
+    const auto gpus = *gpu::simulated_node("2x" + std::string(model.key));
     for (const auto& configuration : default_configurations(gpus).configurations) {
       EXPECT_THAT(configuration.entries[0].filters, IsEmpty()) << "they are alike";
       const auto plan = make_plan(configuration, gpus);
@@ -25,7 +25,7 @@ TEST(MigDefaults, EveryOneCanBeReached) {
 }
 
 TEST(MigExport, PutsGpusOfEqualStateTogether) {
-  auto gpus = *simulated_node("4xA100-SXM4-40GB");
+  auto gpus = *gpu::simulated_node("4xA100-SXM4-40GB");
   EXPECT_EQ(to_yaml(exported(gpus, "current")),
             "version: v1\nmig-configs:\n  current:\n  - devices: all\n    mig-enabled: false\n    mig-devices: {}\n");
   gpus[1].enabled = gpus[3].enabled = true;
@@ -39,8 +39,8 @@ TEST(MigExport, PutsGpusOfEqualStateTogether) {
 }
 
 TEST(MigExport, NamesTheModelWhereThereAreSeveral) {
-  auto gpus = *simulated_node("2xA100-SXM4-40GB");
-  auto other = *simulated_node("H200");
+  auto gpus = *gpu::simulated_node("2xA100-SXM4-40GB");
+  auto other = *gpu::simulated_node("H200");
   other[0].index = 2;
   other[0].enabled = true;
   gpus.push_back(other[0]);

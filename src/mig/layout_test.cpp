@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::mig {
 namespace layout_test {
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::vector<Profile>& profiles_of(std::string_view key) {
-  return find_model(key)->profiles;
+  return gpu::find_model(key)->profiles;
 }
 
 Instances set_of(std::initializer_list<std::pair<const char*, std::uint32_t>> list) {

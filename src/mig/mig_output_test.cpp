@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::mig {
 namespace profiles_test {
@@ -12,7 +12,7 @@ namespace profiles_test {
 using ::testing::HasSubstr;
 
 TEST(MigProfiles, StandTogetherWhereTheGpusAreAlike) {
-  auto gpus = *simulated_node("3xH200");
+  auto gpus = *gpu::simulated_node("3xH200");
   gpus[1].name = "Tesla T4";
   gpus[1].capable = false;
   gpus[1].profiles.clear();
@@ -31,7 +31,7 @@ TEST(MigProfiles, StandTogetherWhereTheGpusAreAlike) {
 }
 
 TEST(MigProfiles, AreADocumentForPrograms) {
-  auto gpus = *simulated_node("H200");
+  auto gpus = *gpu::simulated_node("H200");
   gpus[0].enabled = true;
   gpus[0].instances = {
       {.id = 1, .profile_id = 9, .placement = {4, 4}, .compute = {{.id = 0, .placement = {0, 3}, .uuid = "MIG-1"}}}};
@@ -46,7 +46,7 @@ TEST(MigProfiles, AreADocumentForPrograms) {
 }
 
 TEST(MigProfiles, SayWhyThereAreNone) {
-  auto gpus = *simulated_node("H200");
+  auto gpus = *gpu::simulated_node("H200");
   gpus[0].profiles.clear();
   EXPECT_THAT(profiles_text(gpus, false), HasSubstr("older than 550"));
   EXPECT_THAT(profiles_text(gpus, false), testing::Not(HasSubstr("PROFILE")));
@@ -54,7 +54,7 @@ TEST(MigProfiles, SayWhyThereAreNone) {
 
 // A figure that no source gives is left open, not invented.
 TEST(MigProfiles, LeaveUnknownFiguresOpen) {
-  EXPECT_THAT(profiles_text(*simulated_node("GB200"), false), HasSubstr("3g.93gb     9   -"));
+  EXPECT_THAT(profiles_text(*gpu::simulated_node("GB200"), false), HasSubstr("3g.93gb     9   -"));
 }
 
 }  // namespace profiles_test

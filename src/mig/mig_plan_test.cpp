@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "mig/mig_output.h"
 
 namespace tranche::mig {
@@ -46,7 +46,7 @@ GpuState cut(GpuState gpu, std::string_view instances) {
 
 // Promise: mig/plan: On a GPU with MIG on, only instances that the configuration has no place for go; the others stay.
 TEST(MigPlan, ChangesOnlyWhatMustChange) {
-  const auto gpu = cut((*simulated_node("A100-SXM4-40GB"))[0], "1g.5gb: 4, 3g.20gb: 1");
+  const auto gpu = cut((*gpu::simulated_node("A100-SXM4-40GB"))[0], "1g.5gb: 4, 3g.20gb: 1");
   const auto plan = make_plan(all_of("1g.5gb: 2, 2g.10gb: 1, 3g.20gb: 1"), {gpu});
   ASSERT_TRUE(plan.possible());
   const GpuPlan& one = plan.gpus[0];
@@ -61,7 +61,7 @@ TEST(MigPlan, ChangesOnlyWhatMustChange) {
 }
 
 TEST(MigPlan, IsEmptyWhereTheGpuIsAsConfigured) {
-  const auto gpu = cut((*simulated_node("H200"))[0], "1g.18gb: 7");
+  const auto gpu = cut((*gpu::simulated_node("H200"))[0], "1g.18gb: 7");
   const auto plan = make_plan(all_of("1g.18gb: 7"), {gpu});
   EXPECT_TRUE(plan.as_wanted());
   EXPECT_THAT(plan.gpus[0].steps, IsEmpty());
@@ -70,12 +70,12 @@ TEST(MigPlan, IsEmptyWhereTheGpuIsAsConfigured) {
 
 // Promise: mig/plan: A mode change needs a reset on Ampere, and later only a GPU that no process holds.
 TEST(MigPlan, SaysWhetherTheModeChangeNeedsAReset) {
-  const auto ampere = make_plan(all_of("7g.40gb: 1"), *simulated_node("A100-SXM4-40GB"));
+  const auto ampere = make_plan(all_of("7g.40gb: 1"), *gpu::simulated_node("A100-SXM4-40GB"));
   EXPECT_THAT(texts(ampere.gpus[0]), ElementsAre("enable MIG mode", "reset the GPU", "create 7g.40gb at slices 0-7",
                                                  "create compute instance 7g.40gb in the GPU instance at slices 0-7"));
   EXPECT_TRUE(ampere.needs_reset());
   EXPECT_THAT(ampere.gpus[0].mode_why, HasSubstr("Ampere"));
-  const auto hopper = make_plan(all_of("7g.141gb: 1"), *simulated_node("H200"));
+  const auto hopper = make_plan(all_of("7g.141gb: 1"), *gpu::simulated_node("H200"));
   EXPECT_THAT(texts(hopper.gpus[0]), ElementsAre("enable MIG mode", "create 7g.141gb at slices 0-7",
                                                  "create compute instance 7g.141gb in the GPU instance at slices 0-7"));
   EXPECT_FALSE(hopper.needs_reset());
@@ -83,7 +83,7 @@ TEST(MigPlan, SaysWhetherTheModeChangeNeedsAReset) {
 }
 
 TEST(MigPlan, AModeThatWaitsForAResetIsNotSetAgain) {
-  auto gpus = *simulated_node("A100-SXM4-40GB");
+  auto gpus = *gpu::simulated_node("A100-SXM4-40GB");
   gpus[0].pending = true;
   EXPECT_THAT(texts(make_plan(all_of("7g.40gb: 1"), gpus).gpus[0]), testing::Contains("reset the GPU"));
   EXPECT_THAT(texts(make_plan(all_of("7g.40gb: 1"), gpus).gpus[0]), testing::Not(testing::Contains("enable MIG mode")));
@@ -93,7 +93,7 @@ TEST(MigPlan, AModeThatWaitsForAResetIsNotSetAgain) {
 }
 
 TEST(MigPlan, MigOffTakesEveryInstanceAway) {
-  const auto gpu = cut((*simulated_node("H200"))[0], "7g.141gb: 1");
+  const auto gpu = cut((*gpu::simulated_node("H200"))[0], "7g.141gb: 1");
   const auto plan = make_plan(configuration("  - {devices: all, mig-enabled: false}\n"), {gpu});
   EXPECT_THAT(texts(plan.gpus[0]), ElementsAre("destroy compute instance 0 (7g.141gb) of GPU instance 1",
                                                "destroy GPU instance 1 (7g.141gb at slices 0-7)", "disable MIG mode"));
@@ -101,7 +101,7 @@ TEST(MigPlan, MigOffTakesEveryInstanceAway) {
 
 // Promise: mig/plan: The plan names who holds instances that must go, and what fits beside them.
 TEST(MigPlan, NamesWhoIsInTheWay) {
-  auto gpu = cut((*simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
+  auto gpu = cut((*gpu::simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
   gpu.instances[1].held = true;
   gpu.instances[1].holders = {{"pod default/trainer (container main)", 4711}};
   const auto plan = make_plan(all_of("1g.5gb: 7"), {gpu});
@@ -116,7 +116,7 @@ TEST(MigPlan, NamesWhoIsInTheWay) {
 }
 
 TEST(MigPlan, ProcessesOnTheWholeGpuBlockAModeChange) {
-  auto gpus = *simulated_node("H200");
+  auto gpus = *gpu::simulated_node("H200");
   gpus[0].holders = {{"process 99 (dcgm)", 99}};
   const auto plan = make_plan(all_of("7g.141gb: 1"), gpus);
   ASSERT_EQ(plan.gpus[0].blockers.size(), 1u);
@@ -124,7 +124,7 @@ TEST(MigPlan, ProcessesOnTheWholeGpuBlockAModeChange) {
 }
 
 TEST(MigPlan, TheLastEntryThatNamesAGpuDecidesAndOthersAreLeftAlone) {
-  const auto gpus = *simulated_node("3xH200");
+  const auto gpus = *gpu::simulated_node("3xH200");
   const auto plan = make_plan(configuration("  - {devices: [0, 1], mig-enabled: true, mig-devices: {7g.141gb: 1}}\n"
                                             "  - {devices: [1], mig-enabled: false}\n"),
                               gpus);
@@ -134,7 +134,7 @@ TEST(MigPlan, TheLastEntryThatNamesAGpuDecidesAndOthersAreLeftAlone) {
 }
 
 TEST(MigPlan, AnEntryThatCannotBeHadIsRefusedBeforeAnythingChanges) {
-  const auto gpus = *simulated_node("2xH200");
+  const auto gpus = *gpu::simulated_node("2xH200");
   const auto unknown = make_plan(all_of("1g.5gb: 7"), gpus);
   EXPECT_THAT(to_string(unknown.problems[0]),
               HasSubstr("GPU 0 (NVIDIA H200) has no MIG profile 1g.5gb; its profiles are 1g.18gb, 1g.18gb+me"));
@@ -149,7 +149,7 @@ TEST(MigPlan, AnEntryThatCannotBeHadIsRefusedBeforeAnythingChanges) {
 
 // Promise: mig/plan: An index without a GPU is a warning, and so is a configuration that names none of the node's GPUs.
 TEST(MigPlan, AnIndexWithoutAGpuIsAWarning) {
-  const auto gpus = *simulated_node("2xH200");
+  const auto gpus = *gpu::simulated_node("2xH200");
   const auto missing = make_plan(configuration("  - {devices: [1, 5], mig-enabled: false}\n"), gpus);
   EXPECT_TRUE(missing.possible());
   EXPECT_TRUE(missing.gpus[1].as_wanted);
@@ -167,20 +167,23 @@ TEST(MigPlan, AnIndexWithoutAGpuIsAWarning) {
 }
 
 TEST(MigPlan, ModeOnlyLeavesInstancesAlone) {
-  const auto gpu = cut((*simulated_node("H200"))[0], "1g.18gb: 7");
+  const auto gpu = cut((*gpu::simulated_node("H200"))[0], "1g.18gb: 7");
   EXPECT_TRUE(make_plan(all_of("7g.141gb: 1"), {gpu}, true).as_wanted());
 }
 
 TEST(MigAssert, ListsEveryDifference) {
-  const auto cut_gpu = cut((*simulated_node("H200"))[0], "1g.18gb: 2");
+  const auto cut_gpu = cut((*gpu::simulated_node("H200"))[0], "1g.18gb: 2");
   EXPECT_THAT(differences(all_of("1g.18gb: 7"), {cut_gpu}, false),
               ElementsAre("GPU 0 (NVIDIA H200): it has 2 × 1g.18gb, and the configuration asks for 7 × 1g.18gb"));
   EXPECT_THAT(differences(all_of("1g.18gb: 7"), {cut_gpu}, true), IsEmpty());
-  EXPECT_THAT(differences(all_of("1g.18gb: 7"), *simulated_node("H200"), true), ElementsAre(HasSubstr("MIG is off")));
-  EXPECT_THAT(differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *simulated_node("2xH200"), false),
-              ElementsAre(HasSubstr("GPU 0 (NVIDIA H200): no entry")));
-  EXPECT_THAT(differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *simulated_node("2xH200"), true),
-              IsEmpty());
+  EXPECT_THAT(differences(all_of("1g.18gb: 7"), *gpu::simulated_node("H200"), true),
+              ElementsAre(HasSubstr("MIG is off")));
+  EXPECT_THAT(
+      differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *gpu::simulated_node("2xH200"), false),
+      ElementsAre(HasSubstr("GPU 0 (NVIDIA H200): no entry")));
+  EXPECT_THAT(
+      differences(configuration("  - {devices: [1], mig-enabled: false}\n"), *gpu::simulated_node("2xH200"), true),
+      IsEmpty());
   GpuState without_mig;
   without_mig.index = 1;
   without_mig.name = "Tesla T4";
@@ -194,13 +197,13 @@ TEST(MigAssert, ListsEveryDifference) {
 }
 
 TEST(MigPlan, TextPutsGpusTogetherThatChangeAlike) {
-  const auto text = plan_text(make_plan(all_of("7g.141gb: 1"), *simulated_node("3xH200")), false, 100);
+  const auto text = plan_text(make_plan(all_of("7g.141gb: 1"), *gpu::simulated_node("3xH200")), false, 100);
   EXPECT_THAT(text, ::testing::StartsWith("GPUs 0-2  NVIDIA H200  MIG is switched on\n"));
   EXPECT_THAT(text, HasSubstr("made  7g.141gb  slices 0-7  whole"));
 }
 
 TEST(MigPlan, IsADocumentForPrograms) {
-  const auto gpu = cut((*simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
+  const auto gpu = cut((*gpu::simulated_node("A100-SXM4-40GB"))[0], "3g.20gb: 2");
   const auto document = nlohmann::json::parse(plan_json(make_plan(all_of("3g.20gb: 1, 1g.5gb: 1"), {gpu})));
   EXPECT_EQ(document["gpus"][0]["stays"].size(), 1u);
   EXPECT_EQ(document["gpus"][0]["goes"][0]["profile"], "3g.20gb");

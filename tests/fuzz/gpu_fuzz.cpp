@@ -9,7 +9,7 @@
 #include "gpu/driver/processes.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "labels/label.h"
 #include "labels/outputs.h"
 #include "labels/pci.h"
@@ -100,7 +100,7 @@ FUZZ(mig_configuration) {
   if (has_error(yaml.problems) || to_yaml(yaml.file) != to_yaml(parsed.file)) std::abort();
   const auto json = parse_configuration_file(to_json_text(parsed.file), "again");
   if (has_error(json.problems) || to_yaml(json.file) != to_yaml(parsed.file)) std::abort();
-  static const auto gpus = *simulated_node("2xA100-SXM4-40GB");
+  static const auto gpus = *gpu::simulated_node("2xA100-SXM4-40GB");
   for (const auto& configuration : parsed.file.configurations) {
     const auto plan = make_plan(configuration, gpus);
     if (plan.possible() && plan.as_wanted() != plan_json(plan).contains("\"asConfigured\": true,\n  \"possible\""))

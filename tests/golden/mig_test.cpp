@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/golden.h"
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::mig {
@@ -23,8 +23,8 @@ std::string outcome(const Configuration& configuration, const std::vector<GpuSta
 // Promise: mig/config: The default configurations of each GPU model have NVIDIA's names and counts.
 TEST(MigGolden, DefaultConfigurationsOfEveryModel) {
   std::string text;
-  for (const Model& model : models()) {
-    const auto gpus = *simulated_node(model.key);
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
+    const auto gpus = *gpu::simulated_node(model.key);
     const auto file = default_configurations(gpus);
     text += std::string(model.key) + "\n";
     for (const auto& configuration : file.configurations) {
@@ -42,9 +42,9 @@ TEST(MigGolden, DefaultConfigurationsOfEveryModel) {
 }
 
 TEST(MigGolden, DefaultConfigurationsOfUnlikeGpus) {
-  auto gpus = *simulated_node("2xA100-SXM4-80GB");
+  auto gpus = *gpu::simulated_node("2xA100-SXM4-80GB");
   for (const char* key : {"H100-SXM5-80GB", "A30"}) {
-    auto other = *simulated_node(key);
+    auto other = *gpu::simulated_node(key);
     other[0].index = static_cast<std::uint32_t>(gpus.size());
     gpus.push_back(other[0]);
   }

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 #include "kube/kube_bed.h"
 
 namespace tranche::kube {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "sanitized.h"
 
 namespace tranche::property {
@@ -63,6 +63,7 @@ dra::Partitionable any_partitions(Random& random, config::Config& config, gpu::I
   dra::Partitionable all;
   if (random.chance(50)) return all;
   config.dra.partitions = config::DraPartitions::kOnDemand;
+  const std::vector models(gpu::mig_models().begin(), gpu::mig_models().end());
   std::uint32_t most = random.number(1, 3);
   for (auto& gpu : inventory.gpus) {
     if (most == 0) break;
@@ -70,7 +71,7 @@ dra::Partitionable any_partitions(Random& random, config::Config& config, gpu::I
     --most;
     gpu.mig_enabled = true;
     auto& known = all.gpus[gpu.uuid];
-    known.profiles = random.one_of(mig::models()).profiles;
+    known.profiles = random.one_of(models).profiles;
     const auto& profile = random.one_of(known.profiles);
     if (random.chance(20)) known.foreign.push_back({profile.id, profile.slices, random.one_of(profile.placements)});
   }

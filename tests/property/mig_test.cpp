@@ -8,7 +8,7 @@
 #include <map>
 #include <random>
 
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 #include "mig/layout.h"
 
 namespace tranche::mig {
@@ -136,7 +136,7 @@ std::string judge(const std::vector<Profile>& profiles, const EveryLayout& every
   return "";
 }
 
-std::size_t compare(const Model& model, bool every_layout, std::size_t most) {
+std::size_t compare(const gpu::GpuModel& model, bool every_layout, std::size_t most) {
   const EveryLayout every(model.profiles);
   std::mt19937 random(20261124);
   std::size_t compared = 0, failed = 0;
@@ -170,15 +170,15 @@ std::size_t compare(const Model& model, bool every_layout, std::size_t most) {
 
 // The counts of the driver's grids that are known from elsewhere: all layouts, and sets of instances.
 TEST(MigProperty, TheRulesGiveTheKnownNumberOfLayouts) {
-  const EveryLayout a100(find_model("A100-SXM4-40GB")->profiles);
+  const EveryLayout a100(gpu::find_model("A100-SXM4-40GB")->profiles);
   EXPECT_EQ(a100.count, 2319u);
   EXPECT_EQ(a100.by_set.size(), 128u);
   // By placements alone 84 and 22; but 1g.6gb+me and 2g.12gb+me want the same engines, of which an A30 has one set.
-  const EveryLayout a30(find_model("A30")->profiles);
+  const EveryLayout a30(gpu::find_model("A30")->profiles);
   EXPECT_EQ(a30.count, 76u);
   EXPECT_EQ(a30.by_set.size(), 20u);
   std::vector<Profile> plain;
-  for (const Profile& profile : find_model("RTX-PRO-6000")->profiles)
+  for (const Profile& profile : gpu::find_model("RTX-PRO-6000")->profiles)
     if (profile.name.ends_with("gb")) plain.push_back(profile);
   const EveryLayout rtx(plain);
   EXPECT_EQ(rtx.count, 26u);
@@ -188,7 +188,7 @@ TEST(MigProperty, TheRulesGiveTheKnownNumberOfLayouts) {
 // Promise: mig/plan: Every set is reached from every other with the fewest instances destroyed, held ones above all.
 TEST(MigProperty, EverySetIsReachedFromEveryOtherAtTheLeastCost) {
   const bool slow = rounds() > 0;
-  for (const Model& model : models()) {
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
     const std::size_t compared = compare(model, slow, slow ? ~std::size_t{0} : 2000);
     EXPECT_GE(compared, 400u) << model.key;
   }

@@ -1,7 +1,7 @@
 #pragma once
 // What MIG can cut out of a GPU and what a GPU is cut into, as the driver reports it by GPU instance (including those
 // without a compute instance), with who holds the parts. gpu/driver/mig reads it from the driver;
-// gpu/mig/mig_models.h makes it for GPUs that are not here. Pure values.
+// gpu/models/models.h makes it for GPUs that are not here. Pure values.
 //
 // Configurations ask for kinds of instances by name: "[<c>c.]<g>g.<n>gb[+attribute…]", where c < g asks for a compute
 // instance that is a part of its GPU instance. The name is made from memory sizes, so it differs between boards and
@@ -133,7 +133,7 @@ struct GpuState {
   bool capable = false;
   bool enabled = false;
   bool pending = false;                // the mode after a reset; differs from `enabled` while one is needed
-  std::vector<Profile> profiles;       // the driver's, else those of gpu/mig/mig_models.h; empty = not known
+  std::vector<Profile> profiles;       // the driver's, else those of gpu/models/models.h; empty = not known
   std::vector<GpuInstance> instances;  // by placement
   std::vector<Holder> holders;         // of the whole GPU, of no instance
   friend bool operator==(const GpuState&, const GpuState&) = default;

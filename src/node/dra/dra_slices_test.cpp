@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::node {
 namespace dra_slices_test {

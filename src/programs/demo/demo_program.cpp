@@ -20,7 +20,7 @@
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "gpu/inventory/models.h"
+#include "gpu/models/models.h"
 #include "observe/view/view.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
@@ -140,7 +140,8 @@ Status copy_or_write(const os::Dir& dir, std::string_view name, const std::strin
 
 Status check_profile(const std::string& profile, const std::string& standins) {
   const bool is_there = ::access((standins + "/profiles/" + profile + ".yaml").c_str(), R_OK) == 0;
-  if (gpu::find_model(profile) != nullptr || (is_there && profile.find('/') == std::string::npos)) return {};
+  const auto* model = gpu::find_model(profile);
+  if ((model != nullptr && model->sm_count != 0) || (is_there && profile.find('/') == std::string::npos)) return {};
   return fail(Kind::kInvalid, fmt::format("--profile: {} is not a known GPU model; {}", in_quotes(profile),
                                           gpu::known_models(profile)));
 }

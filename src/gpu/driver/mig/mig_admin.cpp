@@ -8,7 +8,7 @@
 #include "gpu/driver/library.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 
 namespace tranche::gpu {
 namespace {
@@ -156,7 +156,7 @@ class Admin final : public MigAdmin {
       TRY_STATUS(read_instances(device, gpu));
     }
     read_processes(device, gpu);
-    mig::complete_profiles(gpu);
+    complete_profiles(gpu);
     return gpu;
   }
 

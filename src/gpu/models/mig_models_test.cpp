@@ -1,4 +1,4 @@
-#include "gpu/mig/mig_models.h"
+#include "gpu/models/models.h"
 
 #include <gmock/gmock.h>
 #include <yaml-cpp/yaml.h>
@@ -20,7 +20,7 @@ std::string profile_file(std::string_view key) {
 // The stand-in's driver answers from these files, too.
 TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
   int compared = 0;
-  for (const Model& model : models()) {
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
     SCOPED_TRACE(model.key);
     if (!std::filesystem::exists(profile_file(model.key))) continue;
     ++compared;
@@ -55,7 +55,7 @@ TEST(MigModels, AgreeWithTheDriverOfTheStandIns) {
 
 // The name's gigabytes are the share of the memory in eighths, of the memory in whole gigabytes.
 TEST(MigModels, NamesFollowFromTheMemory) {
-  for (const Model& model : models()) {
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
     for (const Profile& profile : model.profiles) {
       if (profile.memory_mib == 0) continue;  // no source gives it
       const double eighths = std::ceil(8.0 * static_cast<double>(profile.memory_mib) / model.memory_mib);
@@ -69,28 +69,28 @@ TEST(MigModels, NamesFollowFromTheMemory) {
 }
 
 TEST(MigModels, EveryProfileFitsAsOftenAsItsTableSays) {
-  for (const Model& model : models()) {
+  for (const gpu::GpuModel& model : gpu::mig_models()) {
     std::set<std::uint32_t> ids;
     for (const Profile& profile : model.profiles) {
       EXPECT_TRUE(ids.insert(profile.id).second) << model.key << " " << profile.name;
       EXPECT_LE(profile.at_most, profile.placements.size()) << model.key << " " << profile.name;
       for (const Placement& at : profile.placements) EXPECT_LE(at.start + at.size, model.memory_slices);
     }
-    EXPECT_EQ(model_of(model.pci_device_id, ""), &model);
-    EXPECT_EQ(model_of(0, model.name), &model);
+    EXPECT_EQ(gpu::model_of(model.pci_device_id, ""), &model);
+    EXPECT_EQ(gpu::model_of(0, model.name), &model);
   }
 }
 
 TEST(MigModels, MakeSimulatedNodes) {
-  const auto node = simulated_node("8xA100-SXM4-40GB");
+  const auto node = gpu::simulated_node("8xA100-SXM4-40GB");
   ASSERT_TRUE(node) << to_string(node.error());
   ASSERT_EQ(node->size(), 8u);
   EXPECT_EQ(node->back().index, 7u);
   EXPECT_TRUE(node->back().capable);
   EXPECT_FALSE(node->back().enabled);
-  EXPECT_EQ(simulated_node("A30")->size(), 1u);
-  EXPECT_THAT(to_string(simulated_node("8xA100-SXM4-40G").error()), HasSubstr("did you mean A100-SXM4-40GB?"));
-  EXPECT_THAT(to_string(simulated_node("17xH200").error()), HasSubstr("does not name 1 to 16 GPUs"));
+  EXPECT_EQ(gpu::simulated_node("A30")->size(), 1u);
+  EXPECT_THAT(to_string(gpu::simulated_node("8xA100-SXM4-40G").error()), HasSubstr("did you mean A100-SXM4-40GB?"));
+  EXPECT_THAT(to_string(gpu::simulated_node("17xH200").error()), HasSubstr("does not name 1 to 16 GPUs"));
 }
 
 }  // namespace models_test
