@@ -29,8 +29,8 @@ std::string below(const std::string& root, const std::string& path) {
 void add_mig_manager_options(CLI::App& app, MigManagerGiven& given) {
   auto& o = given.options;
   add_variable_option(app, "--kubeconfig", o.kubeconfig, kKubeconfigHelp);
-  add_variable_option(app, "--node-name,-n", o.node_name, "what the cluster calls this node; required");
-  add_variable_option(app, "--config-file,-f", o.config_file,
+  add_variable_option(app, "--node-name,-n", o.mig.node_name, "what the cluster calls this node; required");
+  add_variable_option(app, "--config-file,-f", o.mig.options.config_file,
                       "MIG configurations in mig-parted's format; empty: the default configurations of these GPUs");
   add_variable_option(app, "--default-gpu-clients-namespace,-p", o.operator_namespace,
                       "namespace of the pods to pause");
@@ -66,13 +66,14 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   add_mig_manager_options(app, given);
   if (const auto status = read_as_nvidias(app, arguments)) return *status;
   auto& o = given.options;
-  if (o.node_name.empty()) {
+  if (o.mig.node_name.empty()) {
     fmt::print(stderr, "{}: the name of this node is not given: --node-name or $NODE_NAME\n", kMigManager);
     return 1;
   }
   o.driver_root = driver_root(given);
   o.pod_resources_socket = below(given.host_root, "/var/lib/kubelet/pod-resources/kubelet.sock");
-  o.folder = below(given.host_root, given.run_dir) + "/mig";
+  o.mig.options.enabled = o.mig.options.in_operators_place = true;
+  o.mig.folder = below(given.host_root, given.run_dir) + "/mig";
   for (auto* one : {&given.with_reboot, &given.with_host_clients}) (void)read_switch(*one, process);
   o.reboot_asked = given.with_reboot.on;
   o.host_clients_asked = given.with_host_clients.on;

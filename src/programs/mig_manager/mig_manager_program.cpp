@@ -13,7 +13,6 @@
 #include "kube/object.h"
 #include "kube/url.h"
 #include "kubelet/pod_resources.h"
-#include "mig/live/mig_manager.h"
 #include "os/log/log.h"
 #include "plan/plan.h"
 
@@ -205,30 +204,23 @@ class MigProgram {
       resumed_ = false;
       operands_.pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
     };
-    mig::MigSettings settings;
-    settings.options.enabled = true;
-    settings.options.config_file = options_.config_file;
-    settings.options.in_operators_place = true;
-    settings.node_name = options_.node_name;
-    settings.folder = options_.folder;
-    settings.environment.insert(options_.environment.begin(), options_.environment.end());
-    manager_ = std::make_unique<mig::MigManager>(loop_, *worker_, *link_, std::move(settings), std::move(callbacks));
+    options_.mig.environment = {options_.environment.begin(), options_.environment.end()};
+    manager_ = std::make_unique<mig::MigManager>(loop_, *worker_, *link_, options_.mig, std::move(callbacks));
     loop_.run();
     return 0;
   }
 
  private:
   void ask_kubelet(std::function<void()> then) {
-    worker_->run([this, socket = options_.pod_resources_socket, asked = loop_.now(), then = std::move(then)] {
-      auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
-      loop_.post([this, asked, then, listed = std::move(listed)]() mutable {
-        on_listed(std::move(listed), asked);
+    worker_->run(loop_, [this, socket = options_.pod_resources_socket, asked = loop_.now(), then = std::move(then)] {
+      return [this, asked, then, listed = kubelet::list_pod_resources(socket, kKubeletDeadline)] {
+        on_listed(listed, asked);
         if (then) then();
-      });
+      };
     });
   }
 
-  void on_listed(Result<std::vector<grants::Held>> listed, MonoTime asked) {
+  void on_listed(const Result<std::vector<grants::Held>>& listed, MonoTime asked) {
     mig::MigUse use;
     use.asked = asked;
     if (!listed)
@@ -260,7 +252,7 @@ class MigProgram {
   os::Loop& loop_;
   std::unique_ptr<os::Worker> worker_;
   std::unique_ptr<kube::KubeLink> link_;
-  Operands operands_{loop_, options_.node_name, options_.operator_namespace};
+  Operands operands_{loop_, options_.mig.node_name, options_.operator_namespace};
   std::unique_ptr<mig::MigManager> manager_;
   os::Timer ask_again_{loop_};
   std::optional<bool> resumed_;  // absent: it is not known what an earlier program has paused

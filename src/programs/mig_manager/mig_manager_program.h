@@ -5,17 +5,16 @@
 #include <string>
 
 #include "config/resolve.h"
+#include "mig/live/mig_manager.h"
 
 namespace tranche::programs {
 
 struct MigManagerOptions {
-  std::string node_name;
+  mig::MigSettings mig;                        // but for the environment
   std::string kubeconfig;                      // "" = as every pod is given it
-  std::string config_file;                     // mig-parted's format; "" = the default configurations of these GPUs
   std::string operator_namespace = "default";  // of the pods that it pauses
   std::string driver_root = "/";               // where the driver's files are for this process
   std::string pod_resources_socket;            // kubelet's
-  std::string folder;                          // of the record of what is under way
   bool reboot_asked = false;                   // WITH_REBOOT: never done, and said
   bool host_clients_asked = false;             // WITH_SHUTDOWN_HOST_GPU_CLIENTS: never done, and said
   config::Environment environment;
