@@ -79,28 +79,28 @@ ServedPages node_pages(NodePages of) {
     text += tenant_metrics(s, *of.tenants->get(), now);
     return text;
   });
-  const auto metrics = [node, live] {
+  const auto metrics = [node, live](std::string_view) {
     LongText page = node();
     page += live();
     return os::HttpAnswer::metrics(std::move(page));
   };
   const auto status = [text = texts.keep(Follows::kSnapshots, [of](const Snapshot& s, MonoTime now) {
     return network_document(s, *of.tenants->get(), gpus_at(now, of));
-  })] { return os::HttpAnswer::json(text()); };
+  })](std::string_view) { return os::HttpAnswer::json(text()); };
   const auto people = [of, &texts](bool reload) {
     return [page = texts.keep(Follows::kTime, [of, reload](const Snapshot& s, MonoTime now) {
       return html_page(s, *of.tenants->get(), gpus_at(now, of), now, reload);
-    })] { return os::HttpAnswer::html(page(), html::policy()); };
+    })](std::string_view) { return os::HttpAnswer::html(page(), html::policy()); };
   };
   os::HttpServer::Routes routes{{"/", people(false)},
                                 {"/live", people(true)},
                                 {"/metrics", metrics},
-                                {"/readyz", [of] { return ready_page(*of.snapshots->get()); }},
+                                {"/readyz", [of](std::string_view) { return ready_page(*of.snapshots->get()); }},
                                 {"/status", status}};
   if (of.dcgm_names)
     routes["/metrics/dcgm"] = [page = texts.keep(Follows::kTime, [of](const Snapshot& s, MonoTime now) {
       return dcgm_metrics(s, *of.tenants->get(), gpus_at(now, of));
-    })] { return os::HttpAnswer::metrics(page()); };
+    })](std::string_view) { return os::HttpAnswer::metrics(page()); };
   return {std::move(routes), texts.forget()};
 }
 

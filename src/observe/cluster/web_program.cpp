@@ -60,10 +60,12 @@ int run_web(const WebOptions& options) {
   }
   const auto server = os::HttpServer::open(
       fmt::format("127.0.0.1:{}", options.port),
-      {{"/cluster.json", [&latest] { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
-      {.only_own_names = true}, {{"/", [&latest](std::string_view query) {
-                                    return os::HttpAnswer::html(web::page(*latest.get(), query), html::policy(true));
-                                  }}});
+      {{"/",
+        [&latest](std::string_view query) {
+          return os::HttpAnswer::html(web::page(*latest.get(), query), html::policy(true));
+        }},
+       {"/cluster.json", [&latest](std::string_view) { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
+      {.only_own_names = true});
   if (!server) {
     fmt::print(stderr, "tranche web: {}\n  Choose a different --port.\n", to_string(server.error()));
     return 1;

@@ -80,13 +80,8 @@ std::string peer_of(const sockaddr_storage& address) {
 
 class LoopHttpServer final : public HttpServer {
  public:
-  LoopHttpServer(ListenAddress address, Routes routes, Queries queries, HttpLimits limits,
-                 std::function<void()> at_rest)
-      : address_(std::move(address)),
-        routes_(std::move(routes)),
-        queries_(std::move(queries)),
-        limits_(limits),
-        at_rest_(std::move(at_rest)) {}
+  LoopHttpServer(ListenAddress address, Routes routes, HttpLimits limits, std::function<void()> at_rest)
+      : address_(std::move(address)), routes_(std::move(routes)), limits_(limits), at_rest_(std::move(at_rest)) {}
   ~LoopHttpServer() override {
     if (!thread_.joinable()) return;
     loop_->stop();
@@ -302,19 +297,15 @@ class LoopHttpServer final : public HttpServer {
     if (!get && request.method != "HEAD") return message_of({.status = 405, .body = "only GET and HEAD\n"}, true);
     if (limits_.only_own_names && !is_own_name(request.host))
       return message_of({.status = 421, .body = "only as http://127.0.0.1 or http://localhost\n"}, true);
-    if (const auto query = queries_.find(request.path); query != queries_.end())
-      return message_of(query->second(request.query), get);
     const auto route = routes_.find(request.path);
-    if (route != routes_.end()) return message_of(route->second(), get);
+    if (route != routes_.end()) return message_of(route->second(request.query), get);
     std::string missing = "there is no such page; there are:\n";
-    for (const auto& [known, callback] : queries_) missing += known + "\n";
     for (const auto& [known, callback] : routes_) missing += known + "\n";
     return message_of({.status = 404, .body = std::move(missing)}, get);
   }
 
   ListenAddress address_;
   Routes routes_;
-  Queries queries_;
   HttpLimits limits_;
   std::function<void()> at_rest_;
   std::unique_ptr<Loop> loop_;
@@ -417,10 +408,9 @@ bool is_own_name(std::string_view host) {
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(const std::string& listen, Routes routes, HttpLimits limits,
-                                                     Queries queries, std::function<void()> at_rest) {
+                                                     std::function<void()> at_rest) {
   TRY(auto address, parse_listen_address(listen));
-  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), std::move(queries), limits,
-                                                 std::move(at_rest));
+  auto server = std::make_unique<LoopHttpServer>(std::move(address), std::move(routes), limits, std::move(at_rest));
   TRY_STATUS(server->start());
   return server;
 }

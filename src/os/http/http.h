@@ -54,14 +54,14 @@ struct HttpLimits {
 
 class HttpServer {
  public:
-  using Routes = std::map<std::string, std::function<HttpAnswer()>>;                   // "/metrics" → answer
-  using Queries = std::map<std::string, std::function<HttpAnswer(std::string_view)>>;  // with the query as received
+  // "/metrics" → answer to a query, which is as received.
+  using Routes = std::map<std::string, std::function<HttpAnswer(std::string_view query)>>;
 
   // listen: "127.0.0.1:9400", "[::1]:9400", ":9400" or "9400" (every address of this machine); port 0 = any free one.
   // kInvalid for any other form, kConflict if another program has the port.
   // at_rest: on the server's thread, a second after its last connection has closed.
   static Result<std::unique_ptr<HttpServer>> open(const std::string& listen, Routes routes, HttpLimits limits = {},
-                                                  Queries queries = {}, std::function<void()> at_rest = {});
+                                                  std::function<void()> at_rest = {});
   virtual ~HttpServer() = default;
   virtual std::uint16_t port() const = 0;   // the actual one
   virtual std::string address() const = 0;  // as configured, with the actual port: "127.0.0.1:41233", ":9400"

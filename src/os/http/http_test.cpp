@@ -60,6 +60,10 @@ std::string request(std::uint16_t port, const std::string& method, const std::st
   return talk(port, method + " " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 }
 
+HttpAnswer fine(std::string_view) {
+  return {.body = "fine"};
+}
+
 std::unique_ptr<HttpServer> serve(HttpServer::Routes routes, HttpLimits limits = {}) {
   auto opened = HttpServer::open("127.0.0.1:0", std::move(routes), limits);
   EXPECT_TRUE(opened) << to_string(opened.error());
@@ -67,7 +71,8 @@ std::unique_ptr<HttpServer> serve(HttpServer::Routes routes, HttpLimits limits =
 }
 
 TEST(Http, AnswersAGetOnARoute) {
-  const auto server = serve({{"/metrics", [] { return HttpAnswer{.content_type = "text/x; v=1", .body = "a 1\n"}; }}});
+  const auto server = serve(
+      {{"/metrics", [](std::string_view) { return HttpAnswer{.content_type = "text/x; v=1", .body = "a 1\n"}; }}});
   ASSERT_TRUE(server);
   EXPECT_NE(server->port(), 0);
   EXPECT_EQ(server->address(), "127.0.0.1:" + std::to_string(server->port()));
@@ -81,7 +86,7 @@ TEST(Http, AnswersAGetOnARoute) {
 
 TEST(Http, APageCanHaveAQuery) {
   auto opened = HttpServer::open(
-      "127.0.0.1:0", {}, {},
+      "127.0.0.1:0",
       {{"/", [](std::string_view query) { return HttpAnswer{.body = "<" + std::string(query) + ">"}; }}});
   ASSERT_TRUE(opened);
   EXPECT_THAT(request((*opened)->port(), "GET", "/?pod=a&x"), EndsWith("<pod=a&x>"));
@@ -91,8 +96,7 @@ TEST(Http, APageCanHaveAQuery) {
 
 // Promise: pages: A local page answers requests for this machine's own names only: no other site reads it.
 TEST(Http, ALocalPageIsForItsOwnNamesOnly) {
-  auto opened =
-      HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}}, {.only_own_names = true});
+  auto opened = HttpServer::open("127.0.0.1:0", {{"/", fine}}, {.only_own_names = true});
   ASSERT_TRUE(opened);
   const auto asked_as = [&](const std::string& host) {
     return talk((*opened)->port(), "GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n");
@@ -106,22 +110,23 @@ TEST(Http, ALocalPageIsForItsOwnNamesOnly) {
 }
 
 TEST(Http, HeadGivesTheSameWithoutTheBody) {
-  const auto server = serve({{"/", [] { return HttpAnswer{.body = "hello"}; }}});
+  const auto server = serve({{"/", [](std::string_view) { return HttpAnswer{.body = "hello"}; }}});
   const auto answer = request(server->port(), "HEAD", "/");
   EXPECT_THAT(answer, HasSubstr("Content-Length: 5\r\n"));
   EXPECT_THAT(answer, EndsWith("\r\n\r\n"));
 }
 
 TEST(Http, TheStatusIsTheRoutes) {
-  const auto server = serve({{"/readyz", [] { return HttpAnswer{.status = 503, .body = "no driver\n"}; }}});
+  const auto server =
+      serve({{"/readyz", [](std::string_view) { return HttpAnswer{.status = 503, .body = "no driver\n"}; }}});
   EXPECT_THAT(request(server->port(), "GET", "/readyz"), StartsWith("HTTP/1.1 503 Service Unavailable\r\n"));
 }
 
 TEST(Http, EachKindOfAnswerHasItsType) {
-  const auto server = serve({{"/t", [] { return HttpAnswer::text("t"); }},
-                             {"/j", [] { return HttpAnswer::json("{}"); }},
-                             {"/h", [] { return HttpAnswer::html("<p>"); }},
-                             {"/m", [] { return HttpAnswer::metrics("a 1\n"); }}});
+  const auto server = serve({{"/t", [](std::string_view) { return HttpAnswer::text("t"); }},
+                             {"/j", [](std::string_view) { return HttpAnswer::json("{}"); }},
+                             {"/h", [](std::string_view) { return HttpAnswer::html("<p>"); }},
+                             {"/m", [](std::string_view) { return HttpAnswer::metrics("a 1\n"); }}});
   EXPECT_THAT(request(server->port(), "GET", "/t"), HasSubstr("Content-Type: text/plain; charset=utf-8\r\n"));
   EXPECT_THAT(request(server->port(), "GET", "/j"), HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(request(server->port(), "GET", "/h"), HasSubstr("Content-Type: text/html; charset=utf-8\r\n"));
@@ -130,7 +135,7 @@ TEST(Http, EachKindOfAnswerHasItsType) {
 
 TEST(Http, OtherMethodsAreRefused) {
   std::atomic<int> asked = 0;
-  const auto server = serve({{"/", [&] {
+  const auto server = serve({{"/", [&](std::string_view) {
                                 ++asked;
                                 return HttpAnswer{};
                               }}});
@@ -143,7 +148,7 @@ TEST(Http, OtherMethodsAreRefused) {
 }
 
 TEST(Http, AnUnknownPathListsTheKnownOnesAndServesNoFile) {
-  const auto server = serve({{"/metrics", [] { return HttpAnswer{}; }}});
+  const auto server = serve({{"/metrics", [](std::string_view) { return HttpAnswer{}; }}});
   for (const char* path :
        {"/", "/metrics/", "/etc/passwd", "/../etc/passwd", "/%2e%2e/etc/passwd", "/CMakeCache.txt"}) {
     const auto answer = request(server->port(), "GET", path);
@@ -154,7 +159,7 @@ TEST(Http, AnUnknownPathListsTheKnownOnesAndServesNoFile) {
 }
 
 TEST(Http, ABrokenRequestDoesNotHurt) {
-  const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}});
+  const auto server = serve({{"/", fine}});
   (void)talk(server->port(), "\x16\x03\x01 nonsense\r\n\r\n");
   (void)talk(server->port(), "GET / HTTP/1.1\r\n" + std::string(100'000, 'a') + "\r\n\r\n");
   {
@@ -166,7 +171,7 @@ TEST(Http, ABrokenRequestDoesNotHurt) {
 // Promise: pages: Silent connections delay no request.
 TEST(Http, ConnectionsThatSayNothingDelayNoRequest) {
   // Longer than the request waits for its answer: it cannot come after them.
-  const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}}, {.head = std::chrono::hours(1)});
+  const auto server = serve({{"/", fine}}, {.head = std::chrono::hours(1)});
   std::vector<Fd> idle;
   for (int i = 0; i < 100; ++i) idle.push_back(connect_to_port(server->port()));
   for (int i = 0; i < 100; ++i) idle.push_back(begun(server->port()));
@@ -174,7 +179,7 @@ TEST(Http, ConnectionsThatSayNothingDelayNoRequest) {
 }
 
 TEST(Http, AConnectionThatSendsNoHeadIsClosedAfterASecond) {
-  const auto server = serve({{"/", [] { return HttpAnswer{.body = "fine"}; }}});
+  const auto server = serve({{"/", fine}});
   const auto start = std::chrono::steady_clock::now();
   const auto fd = begun(server->port());
   char byte = 0;
@@ -185,9 +190,8 @@ TEST(Http, AConnectionThatSendsNoHeadIsClosedAfterASecond) {
 // Promise: pages: Clients that do not read delay no request.
 TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
   const std::string body(8 << 20, 'x');
-  const auto server =
-      serve({{"/big", [&] { return HttpAnswer{.body = body}; }}, {"/", [] { return HttpAnswer{.body = "fine"}; }}},
-            {.head = std::chrono::hours(1), .answer = std::chrono::hours(1)});
+  const auto server = serve({{"/big", [&](std::string_view) { return HttpAnswer{.body = body}; }}, {"/", fine}},
+                            {.head = std::chrono::hours(1), .answer = std::chrono::hours(1)});
   std::vector<Fd> slow;
   const std::string get = "GET /big HTTP/1.1\r\n\r\n";
   for (int i = 0; i < 16; ++i) {
@@ -199,8 +203,7 @@ TEST(Http, ClientsThatDoNotReadDelayNoRequest) {
 
 // Promise: pages: One peer has a bounded number of connections; the oldest closes first.
 TEST(Http, OnePeerHoldsNoMoreThanItsConnectionsAndTheOldestGoFirst) {
-  auto opened = HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}},
-                                 {.of_one_peer = 3, .head = std::chrono::hours(1)});
+  auto opened = HttpServer::open("127.0.0.1:0", {{"/", fine}}, {.of_one_peer = 3, .head = std::chrono::hours(1)});
   ASSERT_TRUE(opened) << to_string(opened.error());
   std::vector<Fd> idle;
   for (int i = 0; i < 5; ++i) idle.push_back(begun((*opened)->port()));
@@ -252,7 +255,7 @@ TEST(Http, AnAnswerOfManyPiecesArrivesWhole) {
     body += LongText(more);
     whole += more;
   }
-  const auto server = serve({{"/", [&] { return HttpAnswer{.body = body}; }}});
+  const auto server = serve({{"/", [&](std::string_view) { return HttpAnswer{.body = body}; }}});
   ASSERT_TRUE(server);
   const auto answer = request(server->port(), "GET", "/");
   EXPECT_THAT(answer, HasSubstr("Content-Length: " + std::to_string(whole.size()) + "\r\n"));
@@ -261,7 +264,7 @@ TEST(Http, AnAnswerOfManyPiecesArrivesWhole) {
 
 TEST(Http, ManyClientsAtOnceGetWholeAnswers) {
   const std::string body(200'000, 'x');
-  const auto server = serve({{"/", [&] { return HttpAnswer{.body = body}; }}});
+  const auto server = serve({{"/", [&](std::string_view) { return HttpAnswer{.body = body}; }}});
   std::vector<std::thread> clients;
   std::atomic<int> whole = 0;
   for (int i = 0; i < 8; ++i) {
@@ -275,8 +278,7 @@ TEST(Http, ManyClientsAtOnceGetWholeAnswers) {
 
 TEST(Http, ItRestsEachTimeItsLastReaderHasLeft) {
   std::counting_semaphore<> rests(0);
-  const auto opened = HttpServer::open("127.0.0.1:0", {{"/", [] { return HttpAnswer{.body = "fine"}; }}}, {}, {},
-                                       [&rests] { rests.release(); });
+  const auto opened = HttpServer::open("127.0.0.1:0", {{"/", fine}}, {}, [&rests] { rests.release(); });
   ASSERT_TRUE(opened);
   for (int i = 0; i < 2; ++i) {
     EXPECT_THAT(request((*opened)->port(), "GET", "/"), EndsWith("fine"));
@@ -294,18 +296,18 @@ TEST(Http, ATakenPortIsAConflict) {
 }
 
 TEST(Http, EveryAddressIsServedWhenNoneIsNamed) {
-  auto opened = HttpServer::open(":0", {{"/", [] { return HttpAnswer{.body = "hi"}; }}});
+  auto opened = HttpServer::open(":0", {{"/", [](std::string_view) { return HttpAnswer{.body = "hi"}; }}});
   ASSERT_TRUE(opened) << to_string(opened.error());
   EXPECT_THAT(request((*opened)->port(), "GET", "/"), EndsWith("hi"));
   EXPECT_EQ((*opened)->address(), ":" + std::to_string((*opened)->port()));
 }
 
 TEST(Http, StoppingAndStartingAgainOnTheSamePortWorks) {
-  auto server = serve({{"/", [] { return HttpAnswer{.body = "one"}; }}});
+  auto server = serve({{"/", [](std::string_view) { return HttpAnswer{.body = "one"}; }}});
   const auto address = server->address();
   (void)request(server->port(), "GET", "/");
   server.reset();
-  auto again = HttpServer::open(address, {{"/", [] { return HttpAnswer{.body = "two"}; }}});
+  auto again = HttpServer::open(address, {{"/", [](std::string_view) { return HttpAnswer{.body = "two"}; }}});
   ASSERT_TRUE(again) << to_string(again.error());
   EXPECT_THAT(request((*again)->port(), "GET", "/"), EndsWith("two"));
 }
