@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/mig/state.h"
+
 namespace tranche::gpu::nvml {
 
 using Device = struct DeviceHandle*;                    // opaque, 8 bytes; invalid after the last shutdown
@@ -159,10 +161,8 @@ struct EventData {
 static_assert(sizeof(EventData) == 32 && offsetof(EventData, event_type) == 8 &&
               offsetof(EventData, gpu_instance) == 24);
 
-struct GpuInstancePlacement {
-  std::uint32_t start;
-  std::uint32_t size;
-};
+using GpuInstancePlacement = mig::Placement;
+static_assert(sizeof(GpuInstancePlacement) == 8 && offsetof(GpuInstancePlacement, size) == 4);
 struct GpuInstanceInfo {
   Device device;
   std::uint32_t id;

@@ -48,14 +48,14 @@ class Admin final : public MigAdmin {
     if (step.instance)
       TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_by_id, found.device, *step.instance, &instance),
                                  "cannot find the GPU instance", "nvmlDeviceGetGpuInstanceById"));
-    const nvml::GpuInstancePlacement at{step.placement.start, step.placement.size};
     switch (step.what) {
       case What::kModeOn:
       case What::kModeOff:
         return set_mode(found.device, step.what == What::kModeOn);
       case What::kCreateInstance:
-        return library_->check(nvml::call(f_.create_gpu_instance, found.device, step.profile_id, &at, &made),
-                               "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
+        return library_->check(
+            nvml::call(f_.create_gpu_instance, found.device, step.profile_id, &step.placement, &made),
+            "cannot create a GPU instance", "nvmlDeviceCreateGpuInstanceWithPlacement");
       case What::kCreateCompute:
         return create_compute_instance(instance, step.compute_placement.size);
       case What::kDestroyCompute:
@@ -175,10 +175,8 @@ class Admin final : public MigAdmin {
       profile.number = number;
       std::array<nvml::GpuInstancePlacement, nvml::kMostPlacements> places{};
       auto count = static_cast<std::uint32_t>(places.size());
-      if (nvml::call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == nvml::Return::kSuccess) {
-        for (std::uint32_t i = 0; i < std::min<std::uint32_t>(count, nvml::kMostPlacements); ++i)
-          profile.placements.push_back({places[i].start, places[i].size});
-      }
+      if (nvml::call(f_.gpu_instance_placements, device, info.id, places.data(), &count) == nvml::Return::kSuccess)
+        profile.placements.assign(places.begin(), places.begin() + std::min(count, nvml::kMostPlacements));
       std::ranges::sort(profile.placements);
       gpu.profiles.push_back(std::move(profile));
       return false;
@@ -197,8 +195,7 @@ class Admin final : public MigAdmin {
         nvml::GpuInstanceInfo info{};
         TRY_STATUS(library_->check(nvml::call(f_.gpu_instance_info, handles[i], &info), "cannot read a GPU instance",
                                    "nvmlGpuInstanceGetInfo"));
-        mig::GpuInstance instance{
-            .id = info.id, .profile_id = info.profile_id, .placement = {info.placement.start, info.placement.size}};
+        mig::GpuInstance instance{.id = info.id, .profile_id = info.profile_id, .placement = info.placement};
         TRY(instance.compute, compute_of(handles[i], info.id, uuids));
         gpu.instances.push_back(std::move(instance));
       }
