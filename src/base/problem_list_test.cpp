@@ -1,4 +1,4 @@
-#include "base/problem_list.h"
+#include "base/problem.h"
 
 #include <gtest/gtest.h>
 

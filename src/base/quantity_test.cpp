@@ -1,4 +1,4 @@
-#include "base/quantity.h"
+#include "base/units.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 

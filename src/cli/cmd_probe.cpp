@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "cli/commands.h"
 #include "probe/main.h"
 

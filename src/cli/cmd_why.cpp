@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
-#include "base/utf8.h"
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "observe/why/why.h"

@@ -7,7 +7,6 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "config/document/amounts.h"
 #include "config/field.h"
 

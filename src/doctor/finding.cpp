@@ -9,7 +9,6 @@
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 
 namespace tranche::doctor {
 namespace {

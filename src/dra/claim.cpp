@@ -7,8 +7,8 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace tranche::dra {
 namespace {

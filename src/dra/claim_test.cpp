@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/quantity.h"
+#include "base/units.h"
 
 namespace tranche::dra {
 namespace claim_test {

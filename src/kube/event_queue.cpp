@@ -7,7 +7,6 @@
 
 #include "base/json_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "kube/object.h"
 
 namespace tranche::kube {

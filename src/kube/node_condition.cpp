@@ -4,7 +4,7 @@
 
 #include "base/json_read.h"
 #include "base/json_text.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "kube/event_queue.h"
 
 namespace tranche::kube {

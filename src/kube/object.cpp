@@ -6,7 +6,6 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "config/names.h"
 
 namespace tranche::kube {

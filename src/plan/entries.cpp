@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/problem_list.h"
+#include "base/problem.h"
 #include "base/text.h"
 #include "config/document/amounts.h"
 #include "config/names.h"

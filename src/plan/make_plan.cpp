@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/problem_list.h"
+#include "base/problem.h"
 #include "base/text.h"
 #include "plan/plan_steps.h"
 #include "plan/shares.h"

@@ -5,8 +5,8 @@
 #include <set>
 #include <vector>
 
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "config/document/document.h"
 #include "config/document/fields.h"
 #include "simulate/pods.h"

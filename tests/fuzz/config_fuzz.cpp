@@ -2,8 +2,8 @@
 #include <set>
 #include <vector>
 
-#include "base/problem_list.h"
-#include "base/quantity.h"
+#include "base/problem.h"
+#include "base/units.h"
 #include "cdi/csv.h"
 #include "cli/stand_in.h"
 #include "config/choose.h"

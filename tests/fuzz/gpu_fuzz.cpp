@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/problem_list.h"
+#include "base/problem.h"
 #include "fuzz/target.h"
 #include "gpu/driver/mig/mig.h"
 #include "gpu/driver/processes.h"

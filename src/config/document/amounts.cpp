@@ -10,8 +10,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 
 namespace tranche::config {
 namespace {

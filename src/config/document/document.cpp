@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "base/utf8.h"
 
 namespace tranche::config {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/enum_names.h"
-#include "base/problem_list.h"
+#include "base/problem.h"
 #include "base/text.h"
 #include "config/document/document.h"
 #include "config/keys.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
-#include "base/quantity.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "doctor/verify/check_groups.h"
 #include "kube/node_condition.h"
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace tranche::mps {
 namespace tenant_limits_test {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/result.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 namespace tranche::metrics {
 namespace {

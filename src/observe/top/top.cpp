@@ -11,7 +11,6 @@
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "observe/top/top.h"
 
 namespace tranche::top {

@@ -10,7 +10,6 @@
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "base/version.h"
 #include "observe/view/view.h"
 

@@ -18,7 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "os/clock/clock.h"
 #include "os/loop/fd.h"
 
