@@ -80,16 +80,6 @@ void add(const std::string& folder, const std::string& name, const std::string& 
                     }});
 }
 
-// Such as a volume of our container: kubelet, which mounted it, removes it.
-bool is_mounted(const std::string& path) {
-  struct statx own{};
-  if (::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &own) != 0) return false;
-  if ((own.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0) return (own.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
-  struct stat here{};
-  struct stat above{};  // kernels before 5.8 do not say; the device number distinguishes most mounts
-  return ::stat(path.c_str(), &here) == 0 && ::stat((path + "/..").c_str(), &above) == 0 && here.st_dev != above.st_dev;
-}
-
 // A directory that must be empty by then, or that may stay for one of the reasons.
 void add_directory(const std::string& what, const std::string& path, const std::set<int>& may_stay, Traces& traces) {
   traces.push_back({what + " " + path, [path, may_stay]() -> Status {
@@ -98,11 +88,12 @@ void add_directory(const std::string& what, const std::string& path, const std::
                     }});
 }
 
-// A directory that is empty by then. One that others use, or that is mounted from elsewhere, stays.
+// A directory that is empty by then. One that others use stays, and so does one that is mounted from elsewhere, such as
+// a volume of our container: kubelet, which mounted it, removes it.
 void add_if_empty(const std::string& path, const std::vector<std::string>& ours, Traces& traces) {
   const auto dir = os::Dir::open(path);
   const auto names = dir ? dir->list() : std::unexpected(dir.error());
-  if (!names || is_mounted(path)) return;
+  if (!names || os::is_mounted(path)) return;
   for (const auto& name : *names)
     if (std::ranges::find(ours, name) == ours.end()) return;
   add_directory("the directory", path, {EBUSY, ENOTEMPTY, EEXIST}, traces);

@@ -32,7 +32,7 @@
 #include "mps/protocol/mps_client.h"
 #include "mps/protocol/pool_reports.h"
 #include "node/dra/dra_report.h"
-#include "os/files/file_lock.h"
+#include "os/files/files.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "plan/plan.h"

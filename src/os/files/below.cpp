@@ -18,8 +18,8 @@ namespace {
 // Deeper than any tree of ours; bounds the stack and the descriptors that a hostile tree can use.
 constexpr int kDeepest = 64;
 
-// Entering a mount would remove another owner's files. Kernels before 5.8 do not report mounts; there, the device
-// number distinguishes most of them.
+}  // namespace
+
 bool is_mount_point(int parent, const char* name) {
   struct statx own{};
   struct statx above{};
@@ -28,8 +28,6 @@ bool is_mount_point(int parent, const char* name) {
   if (::statx(parent, "", AT_EMPTY_PATH, STATX_TYPE, &above) != 0) return false;
   return own.stx_dev_major != above.stx_dev_major || own.stx_dev_minor != above.stx_dev_minor;
 }
-
-}  // namespace
 
 Status check_below(std::string_view relative) {
   if (relative.empty()) return fail(Kind::kInvalid, "a path below a directory is empty");

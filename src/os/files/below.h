@@ -33,6 +33,9 @@ Result<std::vector<std::string>> names_of(int fd, const std::string& path);
 Result<std::string> read_all(int fd, std::size_t limit, const std::string& path);
 Status write_all(int fd, std::string_view content, const std::string& path);
 
+// Entering a mount would remove another owner's files. Kernels before 5.8 do not report mounts; there, the device
+// number distinguishes most of them.
+bool is_mount_point(int parent, const char* name);
 // Removes `name` in the directory `parent` and everything below it.
 Status remove_below(int parent, const std::string& name, const std::string& path, int depth = 0);
 

@@ -56,6 +56,12 @@ Status replace(const files::Parent& parent, const std::string& path, std::string
   return fail(Kind::kConflict, std::string(doing) + ": too many left-over temporary files beside it", path);
 }
 
+int set(const Fd& file, short type) {
+  struct flock whole{};
+  whole.l_type = type;
+  return ::fcntl(file.get(), F_SETLK, &whole);
+}
+
 }  // namespace
 
 Result<Dir> Dir::open(const std::string& path) {
@@ -215,10 +221,36 @@ Result<std::string> read_link(const std::string& path) {
   return std::string(buffer.data(), static_cast<std::size_t>(length));
 }
 
+bool is_mounted(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  const auto [directory, name] = parts_of(path);
+  const auto parent = Dir::open(directory);
+  return parent && files::is_mount_point(parent->fd(), name.c_str());
+}
+
 bool lead_to_one_file(const std::string& a, const std::string& b) {
   struct stat one{}, two{};
   return ::stat(a.c_str(), &one) == 0 && ::stat(b.c_str(), &two) == 0 && one.st_dev == two.st_dev &&
          one.st_ino == two.st_ino;
+}
+
+Result<FileLock> FileLock::open(const std::string& path) {
+  Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) return fail_errno("cannot open the lock", path);
+  // A user who may read the file could lock it, which would block this program.
+  if (::fchmod(file.get(), 0600) != 0) return fail_errno("cannot close the lock to other users", path);
+  return FileLock(std::move(file), path);
+}
+
+Result<bool> FileLock::take() {
+  if (set(file_, F_WRLCK) == 0) return taken_ = true;
+  if (errno == EAGAIN || errno == EACCES) return false;
+  return fail_errno("cannot lock", path_);
+}
+
+void FileLock::free() {
+  (void)set(file_, F_UNLCK);
+  taken_ = false;
 }
 
 }  // namespace tranche::os

@@ -75,7 +75,31 @@ Status put_link(const std::string& target, const std::string& path);
 // The target of the link at `path`, as written; kNotFound if nothing is there, kInvalid if it is not a link.
 Result<std::string> read_link(const std::string& path);
 
+// Whether something is mounted at `path`, of which no link is followed at its end.
+bool is_mounted(std::string path);
 // Whether both names resolve to the same file.
 bool lead_to_one_file(const std::string& a, const std::string& b);
+
+// A lock on a file that one process of the node has at a time. It ends with the process, also if that is killed. As of
+// fcntl(2), it is the process's and not the descriptor's: a second FileLock of the same file in one process is not
+// refused, and its end frees the first. Closing the file, also by a process that ends, is reported to watches of its
+// folder (os/files/watch.h).
+class FileLock {
+ public:
+  // Makes the file, mode 0600, if it is absent. Follows no link.
+  static Result<FileLock> open(const std::string& path);
+
+  Result<bool> take();  // false: a different process has it
+  void free();          // the file stays open: no watch sees it
+  bool taken() const { return taken_; }
+  const Fd& file() const { return file_; }
+
+ private:
+  FileLock(Fd file, std::string path) : file_(std::move(file)), path_(std::move(path)) {}
+
+  Fd file_;
+  std::string path_;
+  bool taken_ = false;
+};
 
 }  // namespace tranche::os

@@ -52,19 +52,29 @@ nlohmann::ordered_json json_of(const Value& value) {
   return std::visit([](const auto& other) { return nlohmann::ordered_json(other); }, value);
 }
 
-// Writes whole lines to a file descriptor whose reader may not read. No call waits, and the file
-// description, which other processes share, keeps its flags: a pipe and a terminal are opened once more for this
-// process, a socket is written with a non-blocking send, and everything else (files, /dev/null) never waits for a
-// reader. Not thread-safe: its owner has a lock.
-class OutputQueue {
- public:
-  static constexpr std::size_t kMost = 256 << 10;  // limit of queued bytes; lines beyond it are dropped
-  static constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
+constexpr std::size_t kMost = 256 << 10;  // limit of queued bytes; lines beyond it are dropped
+constexpr Duration kPatienceAtExit = std::chrono::seconds(1);
 
-  explicit OutputQueue(int fd) : fd_(fd) {}  // fd stays the caller's and may later be another file (dup2)
-  ~OutputQueue() { drain(); }
-  OutputQueue(const OutputQueue&) = delete;
-  OutputQueue& operator=(const OutputQueue&) = delete;
+bool shows_colours() {  // standard output is for a command's data
+  const char* term = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
+
+// Writes whole lines to standard error, whose reader may not read, and which may later be another file (dup2). No call
+// waits, and the file description, which other processes share, keeps its flags: a pipe and a terminal are opened once
+// more for this process, a socket is written with a non-blocking send, and everything else (files, /dev/null) never
+// waits for a reader.
+class Output {
+ public:
+  explicit Output(Format form = Format::kText, Level least = Level::kInfo) : format(form), lowest(least) {}
+  ~Output() { drain(); }
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+
+  const Format format;
+  const Level lowest;
+  const bool colours = shows_colours();
+  std::mutex mutex;  // of what follows
 
   void write(std::string_view line) {
     flush();
@@ -90,28 +100,28 @@ class OutputQueue {
     for (flush(); !waiting_.empty(); flush()) {
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - os::mono_now()).count();
       if (left <= 0) return;
-      pollfd writable{.fd = own_ ? own_.get() : fd_, .events = POLLOUT, .revents = 0};
+      pollfd writable{.fd = own_ ? own_.get() : STDERR_FILENO, .events = POLLOUT, .revents = 0};
       ::poll(&writable, 1, static_cast<int>(left));
       if ((writable.revents & POLLOUT) == 0) return;
     }
   }
 
-  bool waiting() const { return !waiting_.empty(); }
   std::uint64_t dropped() const { return dropped_; }  // lines
+  // Of them those that were not reported yet, once nothing waits.
+  std::uint64_t newly_dropped() { return waiting_.empty() ? dropped_ - std::exchange(reported_, dropped_) : 0; }
 
  private:
   // Determines what kind of file the descriptor is now.
   void look() {
     struct stat status{};
-    if (::fstat(fd_, &status) != 0) status = {};
+    if (::fstat(STDERR_FILENO, &status) != 0) status = {};
     if (status.st_dev == device_ && status.st_ino == inode_) return;
     device_ = status.st_dev;
     inode_ = status.st_ino;
     is_socket_ = S_ISSOCK(status.st_mode);
     own_.reset();
-    if (!S_ISFIFO(status.st_mode) && (!S_ISCHR(status.st_mode) || ::isatty(fd_) == 0)) return;
-    const std::string path = "/proc/self/fd/" + std::to_string(fd_);
-    own_ = os::Fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
+    if (!S_ISFIFO(status.st_mode) && (!S_ISCHR(status.st_mode) || ::isatty(STDERR_FILENO) == 0)) return;
+    own_ = os::Fd(::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   }
 
   // The number of bytes that the reader accepted; -1 if it accepts none now. If writing is impossible (closed, a full
@@ -120,27 +130,27 @@ class OutputQueue {
     look();
     ssize_t sent = -1;
     if (is_socket_) {
-      sent = ::send(fd_, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      sent = ::send(STDERR_FILENO, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     } else if (own_) {
       sent = ::write(own_.get(), text.data(), text.size());
     } else {
       // A pipe that cannot be opened again and polls as writable has space for PIPE_BUF bytes, unless a process that
       // shares it was faster.
-      pollfd writable{.fd = fd_, .events = POLLOUT, .revents = 0};
+      pollfd writable{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
       if (::poll(&writable, 1, 0) == 0) return -1;
-      sent = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+      sent = ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     }
     if (sent >= 0) return sent;
     return errno == EAGAIN || errno == EINTR ? -1 : static_cast<ssize_t>(text.size());
   }
 
-  int fd_;
   os::Fd own_;  // of a pipe or a terminal
   bool is_socket_ = false;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   std::string waiting_;
   std::uint64_t dropped_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
 struct Look {
@@ -149,27 +159,13 @@ struct Look {
 constexpr Look kLooks[] = {
     {"debug", "\033[36m"}, {"info", "\033[32m"}, {"warn", "\033[33m\033[1m"}, {"error", "\033[31m\033[1m"}};
 
-bool shows_colours() {  // standard output is for a command's data
-  const char* term = std::getenv("TERM");
-  return ::isatty(STDERR_FILENO) != 0 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-}
-
-struct Output {
-  Format format = Format::kText;
-  Level lowest = Level::kInfo;
-  bool colours = shows_colours();
-  std::mutex mutex{};  // of what follows
-  OutputQueue queue{STDERR_FILENO};
-  std::uint64_t reported = 0;  // of the dropped lines
-};
-
 // One for each process, like stderr itself, and never destroyed: a thread may log until the process has ended.
 std::unique_ptr<Output>& output() {
   static auto& the = *new auto(std::make_unique<Output>());
   static const struct AtExit {
     ~AtExit() {
       const std::lock_guard lock(the->mutex);
-      the->queue.drain();
+      the->drain();
     }
   } drained;
   return the;
@@ -194,7 +190,7 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
           ? json_of(now, level, event, fields) + "\n"
           : prefix(now, kLooks[static_cast<std::size_t>(level)], out.colours) + text_of(event, fields) + "\n";
   const std::lock_guard lock(out.mutex);
-  out.queue.write(line);
+  out.write(line);
 }
 
 }  // namespace
@@ -226,10 +222,7 @@ std::string json_of(WallTime time, Level level, std::string_view event, std::ini
 }
 
 void configure(Format format, Level lowest) {
-  auto next = std::make_unique<Output>();
-  next->format = format;
-  next->lowest = lowest;
-  output() = std::move(next);
+  output() = std::make_unique<Output>(format, lowest);
 }
 
 void flush() {
@@ -237,8 +230,8 @@ void flush() {
   {
     Output& out = *output();
     const std::lock_guard lock(out.mutex);
-    out.queue.flush();
-    if (!out.queue.waiting()) lines = out.queue.dropped() - std::exchange(out.reported, out.queue.dropped());
+    out.flush();
+    lines = out.newly_dropped();
   }
   if (lines > 0) warning("log.lines_dropped", {{"lines", lines}, {"why", "the reader of standard error did not read"}});
 }
@@ -246,7 +239,7 @@ void flush() {
 std::uint64_t dropped_lines() {
   Output& out = *output();
   const std::lock_guard lock(out.mutex);
-  return out.queue.dropped();
+  return out.dropped();
 }
 
 void debug(std::string_view event, std::initializer_list<Field> fields) {

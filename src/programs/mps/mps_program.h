@@ -14,7 +14,7 @@
 #include "mps/daemon/daemon_home.h"
 #include "mps/daemon/supervisor.h"
 #include "mps/proof/proof.h"
-#include "os/files/file_lock.h"
+#include "os/files/files.h"
 
 namespace tranche::programs {
 
