@@ -57,7 +57,7 @@ class Builder : public YAML::EventHandler {
     if (!stack_.empty()) {
       const auto& key = stack_.back().pending;
       if (key && mark.line + 1 == key->line && mark.column + 1 == key->column)
-        fault(mark, "has no colon and no value: " + in_quotes(key->key),
+        fault(key->line, key->column, "has no colon and no value: " + in_quotes(key->key),
               "write the key with its value, key: value, or remove it");
     }
     leaf(mark, anchor, Node::Kind::kNull, {}, true);
@@ -67,14 +67,16 @@ class Builder : public YAML::EventHandler {
     const bool typed = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:bool" || tag == "tag:yaml.org,2002:int" ||
                        tag == "tag:yaml.org,2002:float" || tag == "tag:yaml.org,2002:null";
     if (const auto name = invisible_in(value); rules_.visible && !name.empty() && tag != "!")
-      fault(mark, "has an invisible character, " + std::string(name), std::string(kTypeAgain));
+      fault(mark.line + 1, mark.column + 1, "has an invisible character, " + std::string(name),
+            std::string(kTypeAgain));
     leaf(mark, anchor, Node::Kind::kScalar, value, !typed);
     last_quoted = tag == "!" ? std::optional(mark) : std::nullopt;
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end())
-      return fault(mark, "an alias refers to a value that contains it", "write the value out instead of *alias");
+      return fault(mark.line + 1, mark.column + 1, "an alias refers to a value that contains it",
+                   "write the value out instead of *alias");
     count(mark, found->second->values);
     found->second->aliased = true;
     add(found->second);
@@ -103,17 +105,15 @@ class Builder : public YAML::EventHandler {
     std::vector<NodePtr> merges;    // values of "<<"
   };
 
-  void fault(const YAML::Mark& mark, std::string what, std::string remedy) {
-    if (problem) return;
-    problem =
-        Problem{Severity::kError, {source_, mark.line + 1, mark.column + 1}, {}, std::move(what), std::move(remedy)};
+  void fault(int line, int column, std::string what, std::string remedy) {
+    if (!problem) problem = Problem{Severity::kError, {source_, line, column}, {}, std::move(what), std::move(remedy)};
   }
 
   void count(const YAML::Mark& mark, std::size_t values) {
     values_ += values;
     if (values_ <= rules_.most_values || problem) return;
     fault(
-        mark,
+        mark.line + 1, mark.column + 1,
         "comes after " + std::to_string(rules_.most_values) +
             " keys and values, and no more are read (an alias counts all of its values, a text one for each 64 bytes)",
         "a configuration needs a few hundred; is this the right file?");
@@ -162,16 +162,15 @@ class Builder : public YAML::EventHandler {
       return;
     }
     Frame& top = stack_.back();
-    const YAML::Mark where = mark_of(*node);
     if (node->height >= kDeepest)
-      return fault(where, "is nested too deeply", "a configuration needs no more than six levels");
+      return fault(node->line, node->column, "is nested too deeply", "a configuration needs no more than six levels");
     top.node->height = std::max(top.node->height, node->height + 1);
     top.node->values += node->values;
     if (top.node->kind == Node::Kind::kSequence) {
       top.node->items.push_back(std::move(node));
     } else if (!top.pending) {
       if (node->kind != Node::Kind::kScalar && node->kind != Node::Kind::kNull)
-        fault(where, "a key must be a word, not " + describe(*node), remedy_for_key());
+        fault(node->line, node->column, "a key must be a word, not " + describe(*node), remedy_for_key());
       top.pending = Member{node->kind == Node::Kind::kNull ? "null" : node->text, node->line, node->column, nullptr};
     } else {
       Member member = *std::move(top.pending);
@@ -198,17 +197,11 @@ class Builder : public YAML::EventHandler {
     for (const Member& member : frame.node->members) present.insert(member.key);
     for (const NodePtr& from : frame.merges) {
       if (from->kind != Node::Kind::kMapping)
-        return fault(mark_of(*from), "<< must name a mapping, not " + describe(*from), "write <<: *name-of-a-mapping");
+        return fault(from->line, from->column, "<< must name a mapping, not " + describe(*from),
+                     "write <<: *name-of-a-mapping");
       for (const Member& member : from->members)
         if (present.insert(member.key).second) frame.node->members.push_back(member);
     }
-  }
-
-  static YAML::Mark mark_of(const Node& node) {
-    YAML::Mark mark;
-    mark.line = node.line - 1;
-    mark.column = node.column - 1;
-    return mark;
   }
 
   std::string source_;

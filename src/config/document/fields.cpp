@@ -309,35 +309,28 @@ bool is_mapping(const Value& value, std::string remedy) {
 }
 
 bool is_other_file(const Value& root) {
-  const auto member = [&root](std::string_view key) -> const Node* {
-    const auto found = std::ranges::find(root.node().members, key, &Member::key);
-    return found == root.node().members.end() ? nullptr : found->value.get();
-  };
-  if (const Node* kind = member("kind"); kind != nullptr && member("apiVersion") != nullptr) {
-    const std::string name = kind->kind == Node::Kind::kScalar ? kind->text : "object";
+  if (const Value kind = root.member("kind"); !kind.absent() && !root.member("apiVersion").absent()) {
+    const std::string name = kind.is(Node::Kind::kScalar) ? kind.node().text : "object";
     root.error("is a Kubernetes object (kind " + in_quotes(name) + "), not a configuration file: it configures nothing",
                name == "ConfigMap" ? "save the value of one key below its data as a file; it begins with version: v1"
                                    : "name a file that begins with version: v1");
     report_other_schemes(root);
     return true;
   }
-  if (member("version") != nullptr) return false;
+  if (!root.member("version").absent()) return false;
   for (const std::string_view key : {"image", "config", "devicePlugin", "migManager"})
-    if (const Node* value = member(key); value != nullptr && value->kind == Node::Kind::kMapping) {
+    if (const Value value = root.member(key); !value.absent() && value.is(Node::Kind::kMapping)) {
       root.error("is the values file of a Helm chart (it has " + in_quotes(key) +
                      "), not a configuration file: it configures nothing",
                  "save one of the configurations in it as a file; it begins with version: v1");
       return true;
     }
-  if (const Node* nvidia = member("nvidia");
-      nvidia != nullptr &&
-      std::ranges::find(nvidia->members, "resourceCountName", &Member::key) != nvidia->members.end()) {
+  const bool of_hami = !root.member("nvidia").member("resourceCountName").absent();
+  if (of_hami)
     root.error(
         "is a configuration of HAMi: it configures nothing",
         "write sharing.mps.resources: deviceSplitCount is replicas, deviceMemoryScaling is memory: {factor: 1.5}");
-    return true;
-  }
-  return false;
+  return of_hami;
 }
 
 }  // namespace tranche::config
