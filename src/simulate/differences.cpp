@@ -263,21 +263,16 @@ std::string summary(const PodOutcome& outcome) {
 }
 
 std::vector<Difference> compare(const Simulation& before, const Simulation& after) {
-  std::vector<Difference> differences;
-  std::map<std::string, std::pair<std::string, std::string>> pods;
-  std::vector<std::string> order;
-  const auto note = [&](const Simulation& simulation, std::string std::pair<std::string, std::string>::* side) {
-    for (const PodOutcome& pod : simulation.pods) {
-      const auto [entry, is_new] = pods.try_emplace(pod.full_name());
-      if (is_new) order.push_back(entry->first);
-      entry->second.*side = summary(pod);
+  std::vector<Difference> pods;
+  std::map<std::string, std::size_t> places;  // in `pods`
+  for (const auto side : {&Difference::before, &Difference::after})
+    for (const PodOutcome& pod : (side == &Difference::before ? before : after).pods) {
+      const auto [place, is_new] = places.try_emplace(pod.full_name(), pods.size());
+      if (is_new) pods.push_back({"pod " + place->first, {}, "", "", ""});
+      pods[place->second].*side = summary(pod);
     }
-  };
-  note(before, &std::pair<std::string, std::string>::first);
-  note(after, &std::pair<std::string, std::string>::second);
-  for (const auto& name : order)
-    if (const auto& [was, is] = pods[name]; was != is) differences.push_back({"pod " + name, {}, "", was, is});
-  return differences;
+  std::erase_if(pods, [](const Difference& pod) { return pod.before == pod.after; });
+  return pods;
 }
 
 }  // namespace tranche::simulate

@@ -182,7 +182,12 @@ class Node {
     look_for_unknown(asked, outcome);
     if (outcome.fate == Fate::kLands) count(asked, outcome);
     if (outcome.fate == Fate::kLands) admit(pod, outcome);
-    if (outcome.fate != Fate::kLands) return outcome;
+    if (outcome.fate != Fate::kLands) {
+      if (outcome.fate != Fate::kUnpredicted)
+        for (const ContainerAsk& container : pod.containers)
+          for (const auto& [resource, count] : container.resources) missed_[resource].insert(count);
+      return outcome;
+    }
     for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
     if (!pod.claims.empty()) {
       outcome.fate = Fate::kUnpredicted;
@@ -192,21 +197,9 @@ class Node {
     return outcome;
   }
 
-  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation, const std::vector<PodAsk>& pods) const {
-    std::map<std::string, std::set<std::uint64_t>> missed;  // requests of containers whose pods did not land
-    std::set<std::string> not_landed;
-    for (const PodOutcome& outcome : simulation)
-      if (outcome.fate != Fate::kLands && outcome.fate != Fate::kUnpredicted) not_landed.insert(outcome.full_name());
-    for (const PodAsk& pod : pods) {
-      if (!not_landed.contains(pod.full_name())) continue;
-      for (const ContainerAsk& container : pod.containers)
-        for (const auto& [resource, count] : container.resources) missed[resource].insert(count);
-    }
+  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation) {
     std::vector<ResourceLeft> all;
-    for (const auto& [name, ledger] : ledgers_) {
-      const auto& requests = missed[name];
-      all.push_back(left_of(ledger, simulation, {requests.begin(), requests.end()}));
-    }
+    for (const auto& [name, ledger] : ledgers_) all.push_back(left_of(ledger, simulation, missed_[name]));
     return all;
   }
 
@@ -315,7 +308,7 @@ class Node {
   }
 
   ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
-                       const std::vector<std::uint64_t>& missed) const {
+                       const std::set<std::uint64_t>& missed) const {
     ResourceLeft left{ledger.resource().name, ledger.slots(), ledger.free(), ledger.largest(), 0, 0, {}};
     for (const std::uint64_t request : missed) {  // from the smallest
       if (request > left.free || ledger.serve(request, {}) || !ledger.fits_empty(request)) continue;
@@ -340,8 +333,9 @@ class Node {
     return left;
   }
 
-  std::map<std::string, ResourceLedger> ledgers_;  // of resources that have devices
-  bool for_claims_ = false;                        // the node offers devices to claims
+  std::map<std::string, ResourceLedger> ledgers_;          // of resources that have devices
+  std::map<std::string, std::set<std::uint64_t>> missed_;  // requests of containers whose pods did not land
+  bool for_claims_ = false;                                // the node offers devices to claims
 };
 
 // What `ask` has of a node with one resource, whose slots are held as the offer states.
@@ -380,7 +374,7 @@ Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const c
     else
       simulation.pods.push_back(node.place(pod));
   }
-  simulation.resources = node.left(simulation.pods, pods);
+  simulation.resources = node.left(simulation.pods);
   return simulation;
 }
 
