@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <grpcpp/client_context.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -561,10 +562,7 @@ void PluginHost::heard(const std::string& name, bool from_kubelets_directory) {
 }
 
 bool PluginHost::is_one_of_our_sockets(const std::string& name) const {
-  for (const auto& [resource, plugin] : plugins_) {
-    if (plugin->socket_name() == name) return true;
-  }
-  return false;
+  return std::ranges::any_of(plugins_, [&](const auto& plugin) { return plugin.second->socket_name() == name; });
 }
 
 void PluginHost::look_around() {

@@ -174,18 +174,15 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
 
 void put_problems(Html& html, const Shown& shown) {
   Html lines;
-  std::size_t count = 0;
-  if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem)), ++count;
+  if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem));
   for (const auto& node : shown.nodes) {
-    if (!node.problem.empty())
-      lines.add("<li><bdi>{}</bdi> is not known: {}", text(node.name), text(node.problem)), ++count;
+    if (!node.problem.empty()) lines.add("<li><bdi>{}</bdi> is not known: {}", text(node.name), text(node.problem));
     for (const auto& device : node.view.devices)
       if (!device.healthy)
         lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index),
-                  text(device.reason + device.unhealthy_for)),
-            ++count;
+                  text(device.reason + device.unhealthy_for));
   }
-  if (count == 0) return;
+  if (lines.empty()) return;
   html.raw("<h2>Problems</h2>\n<ul>");
   html.append(lines);
   html.raw("</ul>\n");
