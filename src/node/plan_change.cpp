@@ -2,10 +2,6 @@
 
 #include <algorithm>
 
-#include "mps/protocol/requests.h"
-#include "os/files/kept.h"
-#include "os/log/log.h"
-
 namespace tranche::node {
 namespace {
 
@@ -29,24 +25,6 @@ void ask_plan(grants::HeldShare& share, const plan::Plan& plan) {
 }
 
 }  // namespace
-
-void OtherHoldersFile::keep(const HeldWithoutMps& holders) {
-  const auto& devices = holders.devices;
-  if (devices == written_) return;
-  const bool first_and_none = devices.empty() && !written_;
-  if (first_and_none && !holders.known) return;  // what an agent before this one wrote is still the best to go by
-  const auto dir = os::Dir::open(mps_root_);
-  const bool none_is_written = first_and_none && dir && dir->read(mps::kOtherHoldersFile).value_or("").empty();
-  Status written = dir ? Status{} : std::unexpected(dir.error());
-  if (written && !none_is_written)
-    written = os::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644);
-  const std::string problem = written ? "" : to_string(written.error());
-  // Without an MPS directory there is no `tranche mps` to notify.
-  if (!written && problem != problem_ && written.error().kind != Kind::kNotFound)
-    log::warning("other_holders.not_written", {{"why", problem}});
-  problem_ = problem;
-  if (written) written_ = devices;
-}
 
 std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
   const auto& [in, decision] = node;
@@ -110,8 +88,7 @@ void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
                  std::ranges::none_of(change_.steps(), &grants::Step::waits);
   }
   decision.withheld = change_.withheld();
-  for (auto& [resource, slots] : still_served(decision.plan, in.pools))
-    decision.withheld[resource].merge(slots);
+  for (auto& [resource, slots] : still_served(decision.plan, in.pools)) decision.withheld[resource].merge(slots);
 }
 
 // A holder whose end will not be reported must not block a pool indefinitely.

@@ -10,29 +10,10 @@
 
 #include "grants/change/change.h"
 #include "grants/ledger.h"
+#include "node/recall.h"
 #include "node/snapshot.h"
 
 namespace tranche::node {
-
-// The file in which `tranche mps` reads the devices that are held without it (mps/protocol/requests.h). Loop
-// thread only.
-struct HeldWithoutMps {
-  std::set<std::string> devices;  // held without MPS, or of no container and to be removed by the MIG manager
-  bool known = false;             // that these are all
-};
-
-class OtherHoldersFile {
- public:
-  // `mps_root` is where the MPS directory is for this process.
-  explicit OtherHoldersFile(std::string mps_root) : mps_root_(std::move(mps_root)) {}
-
-  void keep(const HeldWithoutMps& holders);
-
- private:
-  std::string mps_root_;
-  std::optional<std::set<std::string>> written_;
-  std::string problem_;  // as it was logged
-};
 
 // What containers hold, by grant and device. Under MPS every grant has an endpoint or limits in the ledger; while
 // `tranche mps` does not answer, the enforced plan counts. Pure.

@@ -1,10 +1,17 @@
 #include "node/recall.h"
 
+#include "mps/protocol/requests.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
+namespace {
+
+constexpr const char* kFile = "grants.txt";
+
+}  // namespace
+
 std::string recall(const std::string& run_dir, const std::string& name, const std::string& effect) {
   const auto dir = os::Dir::open(run_dir);
   if (!dir) return {};  // the directory's first use reports why
@@ -18,12 +25,6 @@ void log_if_partial(const std::string& run_dir, const std::string& name, bool al
     log::warning("state.lost", {{"what", "lines of " + run_dir + "/" + name + " that are not understood"},
                                 {"effect", "they are left out at the next write"}});
 }
-
-namespace {
-
-constexpr const char* kFile = "grants.txt";
-
-}  // namespace
 
 grants::Shares GrantsFile::read() {
   const auto text =
@@ -40,6 +41,24 @@ void GrantsFile::keep(const grants::Shares& kept) {
   const Status written =
       dir ? os::write_kept(*dir, kFile, grants::render_shares(kept_), 0600) : std::unexpected(dir.error());
   if (!written) log::warning("grants.not_written", {{"why", written.error()}});
+}
+
+void OtherHoldersFile::keep(const HeldWithoutMps& holders) {
+  const auto& devices = holders.devices;
+  if (devices == written_) return;
+  const bool first_and_none = devices.empty() && !written_;
+  if (first_and_none && !holders.known) return;  // what an agent before this one wrote is still the best to go by
+  const auto dir = os::Dir::open(mps_root_);
+  const bool none_is_written = first_and_none && dir && dir->read(mps::kOtherHoldersFile).value_or("").empty();
+  Status written = dir ? Status{} : std::unexpected(dir.error());
+  if (written && !none_is_written)
+    written = os::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644);
+  const std::string problem = written ? "" : to_string(written.error());
+  // Without an MPS directory there is no `tranche mps` to notify.
+  if (!written && problem != problem_ && written.error().kind != Kind::kNotFound)
+    log::warning("other_holders.not_written", {{"why", problem}});
+  problem_ = problem;
+  if (written) written_ = devices;
 }
 
 }  // namespace tranche::node
