@@ -256,7 +256,7 @@ Status check_limits(const plan::PlannedResource& resource, const Grant& grant, c
                                   : fmt::format("ask for at least {} a container", fewest)));
     }
     const auto room = around.room.find(device.uuid);
-    if (room != around.room.end() && room->second.most > 0 && room->second.live >= room->second.most) {
+    if (room != around.room.end() && room->second.is_full()) {
       return fail(Kind::kUnavailable,
                   fmt::format("{} has {} containers, and its MPS server takes {} clients: a CUDA process of one more "
                               "could not start; have the pod wait until another has ended, or ask for more slots of {} "

@@ -38,20 +38,22 @@ struct Sorted {
   std::size_t free = 0;
 };
 
-std::vector<Candidate> candidates(const plan::PlannedResource& resource) {
+std::vector<Candidate> candidates(const plan::PlannedResource& resource, const Around& around) {
   std::vector<Candidate> devices;
   devices.reserve(resource.devices.size());
   for (const auto& device : resource.devices) {
     const auto same_gpu = [&](const Candidate& c) { return c.device->gpu_uuid == device.gpu_uuid; };
     const auto parent = static_cast<std::size_t>(std::ranges::find_if(devices, same_gpu) - devices.begin());
     devices.push_back({&device, parent, std::vector<std::string_view>(device.slots), {}});
+    const auto room = around.room.find(device.uuid);
+    devices.back().crowded = room != around.room.end() && room->second.is_full();
   }
   return devices;
 }
 
 Result<Sorted> sort_by_device(const plan::PlannedResource& resource, std::span<const std::string_view> available,
-                              std::span<const std::string_view> must_include) {
-  Sorted sorted{candidates(resource), {}, 0};
+                              std::span<const std::string_view> must_include, const Around& around) {
+  Sorted sorted{candidates(resource, around), {}, 0};
   std::map<std::string_view, std::size_t> positions;  // by UUID
   for (std::size_t i = 0; i < resource.devices.size(); ++i) positions.emplace(resource.devices[i].uuid, i);
   const auto place = [&](std::string_view id) -> std::pair<Candidate*, std::uint32_t> {
@@ -120,13 +122,6 @@ void take_together(Sorted& sorted, std::size_t needed, std::vector<std::string>&
   }
 }
 
-void mark_crowded(Sorted& sorted, const Around& around) {
-  for (auto& candidate : sorted.devices) {
-    const auto room = around.room.find(candidate.device->uuid);
-    candidate.crowded = room != around.room.end() && room->second.most > 0 && room->second.live >= room->second.most;
-  }
-}
-
 bool whole_gpus(const plan::PlannedResource& resource) {
   return std::ranges::all_of(resource.devices, [](const auto& d) { return !d.is_mig && !d.replicated; });
 }
@@ -165,8 +160,7 @@ Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, c
                                         std::span<const std::string_view> available,
                                         std::span<const std::string_view> must_include, std::uint32_t size,
                                         config::AllocationPolicy policy, const Around& around) {
-  TRY(Sorted sorted, sort_by_device(resource, available, must_include));
-  mark_crowded(sorted, around);
+  TRY(Sorted sorted, sort_by_device(resource, available, must_include, around));
   if (sorted.required.size() > size) {
     return fail(Kind::kInvalid, fmt::format("{} of {} must be included, but only {} are asked for",
                                             sorted.required.size(), resource.name, size));

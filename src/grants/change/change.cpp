@@ -173,25 +173,21 @@ class Settling {
       std::uint64_t all = 0;
       for (const auto& [uuid, slots] : devices) {
         all += slots;
-        if (!vanishes) say_shrinking(name, uuid, slots);
+        if (vanishes) continue;
+        const auto* device = find_device(newest_, uuid);
+        wait(What::kShrinks, name, uuid,
+             fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}),
+                         count_text(slots, "slot")),
+             until_free(slots));
       }
       if (vanishes) wait(What::kVanishes, name, {}, fmt::format("{} vanishes", name), until_free(all));
     }
   }
 
   bool waits_as_a_whole(const std::string& device) const {
-    if (waiting_.contains(device)) return true;
     const std::string gpu = gpu_of(device, before_, newest_);
     return std::ranges::any_of(waiting_,
                                [&](const std::string& uuid) { return gpu_of(uuid, newest_, before_) == gpu; });
-  }
-
-  void say_shrinking(const std::string& name, const std::string& uuid, std::uint64_t slots) {
-    const auto* device = find_device(newest_, uuid);
-    wait(What::kShrinks, name, uuid,
-         fmt::format("{} on {}: {} fewer", name, device == nullptr ? uuid : name_of({device}),
-                     count_text(slots, "slot")),
-         until_free(slots));
   }
 
   void keep_ids_apart() {
