@@ -155,6 +155,11 @@ class LimitsOfPods : public ::testing::Test {
     pod.uid = uid;
     pod.mps_environments = {{"main", threads, std::nullopt}};
     pods_.replace({pod});
+    return look();
+  }
+  std::vector<PodNotice> look() {
+    for (auto& holder : holders_)
+      if (const auto* pod = pods_.find(holder.pod_namespace, holder.pod)) holder.pod_uid = pod->uid;
     return notices_.look(holders_, pods_);
   }
   std::vector<PodNotice> held(std::uint32_t percent) {
@@ -163,7 +168,7 @@ class LimitsOfPods : public ::testing::Test {
     };
     holders_ = {{"team", "train", "main", "nvidia.com/gpu0", {}, {device("GPU-0")}, "g0"},
                 {"team", "train", "main", "nvidia.com/gpu1", {}, {device("GPU-1")}, "g1"}};
-    return notices_.look(holders_, pods_);
+    return look();
   }
   PodNotices notices_;
   std::vector<Holder> holders_;

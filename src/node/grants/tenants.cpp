@@ -65,7 +65,9 @@ void EndpointLimitSender::request(const mps::EndpointName& endpoint, const mps::
   });
 }
 
-std::vector<PodNotice> PodNotices::look(const std::vector<Holder>& holders, const kube::PodTable& pods) {
+std::vector<PodNotice> PodNotices::look(const SharedList<Holder>& holders, const kube::PodTable& pods) {
+  if (refused_.empty() && holders == looked_) return {};
+  looked_ = holders;
   std::set<std::string> containers;
   for (const auto& holder : holders)
     if (!holder.grant.empty()) containers.insert(holder_name(holder));

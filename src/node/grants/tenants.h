@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shared_list.h"
 #include "base/time.h"
 #include "guard/tenant_shares.h"
 #include "kube/event_queue.h"
@@ -60,8 +61,8 @@ class PodNotices {
   // A grant was given: what MPS refused before was of the former holder of the same slots.
   void given(const std::string& grant) { refused_.erase(grant); }
   void pools(const mps::PoolReports& reports);
-  // Those that are new.
-  std::vector<PodNotice> look(const std::vector<Holder>& holders, const kube::PodTable& pods);
+  // Those that are new. Cheap while the holders are the same.
+  std::vector<PodNotice> look(const SharedList<Holder>& holders, const kube::PodTable& pods);
 
  private:
   void add(PodNotice notice);
@@ -69,6 +70,7 @@ class PodNotices {
   void add_refused(const std::vector<Holder>& holders);
   void add_split(const std::vector<Holder>& holders);
 
+  SharedList<Holder> looked_;                   // with the UIDs of their pods
   std::map<std::string, std::uint64_t> seen_;   // refusals, by grant
   std::map<std::string, std::string> refused_;  // why, by grant: waits for the holder
   bool first_ = true;  // the first report's refusals happened before this start, and were reported then
