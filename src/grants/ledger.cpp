@@ -59,7 +59,7 @@ void Ledger::given(const Grant& grant, MonoTime now) {
   seen_[{grant.pool, grant.id}] = {};
 }
 
-bool Ledger::listed(const std::vector<Held>& list, MonoTime asked, const RunningPod& running) {
+void Ledger::listed(const std::vector<Held>& list, MonoTime asked, const RunningPod& running) {
   const auto uid_of = [&running](const Held& held) { return running ? running(held) : std::string(); };
   const auto before = std::exchange(entries_, {});
   for (auto held : list) {
@@ -75,7 +75,8 @@ bool Ledger::listed(const std::vector<Held>& list, MonoTime asked, const Running
            std::ranges::none_of(list, [&](const Held& held) { return overlap(held, entry.held); });
   };
   std::ranges::copy_if(before, std::back_inserter(entries_), is_late);
-  const bool late = entries_.size() > list.size();
+  behind_ = entries_.size() > list.size() ||
+            (running && std::ranges::any_of(entries_, [](const Entry& entry) { return entry.pod_uid.empty(); }));
   unknown_.clear();
   asked_ = asked;
   listed_.clear();
@@ -103,7 +104,6 @@ bool Ledger::listed(const std::vector<Held>& list, MonoTime asked, const Running
     else
       entries_.push_back(std::move(entry));
   }
-  return late;
 }
 
 std::vector<Held> Ledger::held() const {

@@ -91,9 +91,9 @@ class Ledger {
   using RunningPod = std::function<std::string(const Held&)>;
   // kubelet's list, requested at `asked`; it may name other vendors' devices. For seconds after its own start, kubelet
   // has not read the API server's pods yet and lists none: what a pod holds that still runs stays as it was, so that
-  // names, figures, and the stop of its clients before a deletion do not wait for kubelet. True: there is one.
+  // names, figures, and the stop of its clients before a deletion do not wait for kubelet.
   // `running` must be current: with what the API server reported long ago, a pod that is gone would hold its slots.
-  bool listed(const std::vector<Held>& all, MonoTime asked, const RunningPod& running = {});
+  void listed(const std::vector<Held>& all, MonoTime asked, const RunningPod& running = {});
   void not_answered(std::string why) { unknown_ = std::move(why); }
   // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; the first source of
   // limits that the ledger has lost. `complete`: kubelet has answered, so that other holders may be forgotten. A claim
@@ -112,6 +112,8 @@ class Ledger {
   const std::vector<Held>& freed() const { return freed_; }
   // Slots may be free: kubelet's next list decides.
   bool in_doubt() const;
+  // Its last list has a pod that is over or gone, or lacks one that runs.
+  bool behind() const { return behind_; }
 
   const Shares& shares() const { return shares_; }  // the agent stores them
   // A grant was given a moment ago, and kubelet has not named its container yet; or the previous agent recorded a grant
@@ -146,6 +148,7 @@ class Ledger {
 
   std::vector<Entry> entries_;
   std::vector<Held> freed_;  // no two of them share a slot, so there are at most as many as slots
+  bool behind_ = false;
   std::string unknown_ = "kubelet has not been asked yet";
   std::set<std::string> listed_;  // grants in kubelet's last list
   MonoTime asked_{};              // when that list was requested

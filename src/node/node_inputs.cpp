@@ -251,13 +251,12 @@ void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed) {
                                        "kubelet's PodResources socket is not there, so it is not known what containers "
                                        "hold: a changed configuration is applied at once"}});
   inputs_.holdings_problem = was_read ? "" : to_string(listed.error());
-  bool late = false;
   if (was_read) {
-    const auto running = [this, watching](const grants::Held& held) {
-      const auto* pod = watching ? cluster_.pods().find(held.pod_namespace, held.pod) : nullptr;
+    const auto running = [this](const grants::Held& held) {
+      const auto* pod = cluster_.pods().find(held.pod_namespace, held.pod);
       return pod == nullptr || pod->over() ? std::string() : pod->uid;
     };
-    late = ledger_.listed(*listed, holdings_.answer_of(), running);
+    ledger_.listed(*listed, holdings_.answer_of(), watching ? running : grants::Ledger::RunningPod{});
     inputs_.holdings = ledger_.as_listed();
     inputs_.holdings_read = holdings_.answer_of();
   } else {
@@ -265,8 +264,7 @@ void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed) {
   }
   step({.offer = true, .holdings = was_read});
   if (mig_) mig_->use_is(mig_use(true));
-  const bool lists_ended = watching && lists_ended_pods(inputs_.holdings, cluster_.pods());
-  holdings_.settle(late || lists_ended || ledger_.awaits_name(loop_.now()), watching);
+  holdings_.settle(ledger_.behind() || ledger_.awaits_name(loop_.now()), watching);
   if (change_.awaits_kubelet() || retiring_) holdings_.ask_in(grants::kPatience.confirm);
 }
 

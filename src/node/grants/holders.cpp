@@ -47,13 +47,6 @@ void add_ids(Holder& holder, const kube::PodTable& pods) {
 
 }  // namespace
 
-bool lists_ended_pods(const std::vector<grants::Held>& holdings, const kube::PodTable& pods) {
-  return std::ranges::any_of(holdings, [&](const grants::Held& holding) {
-    const auto* pod = pods.find(holding.pod_namespace, holding.pod);
-    return pod == nullptr || pod->over();
-  });
-}
-
 // A grant has the pool and the limits that it was given, whatever the plan has now. Only where those are not known, it
 // has the plan's.
 std::vector<Holder> holders(const NodeView& node, const kube::PodTable& pods) {

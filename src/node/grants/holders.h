@@ -22,7 +22,4 @@ const Holder* find_holder(const std::vector<Holder>& holders, const std::string&
 // mps` does not answer.
 std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools);
 
-// Whether kubelet lists a pod that the API server says is over or gone.
-bool lists_ended_pods(const std::vector<grants::Held>& holdings, const kube::PodTable& pods);
-
 }  // namespace tranche::node

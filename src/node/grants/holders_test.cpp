@@ -116,17 +116,5 @@ TEST(Holders, AreKnownByNameAloneWithoutTheCluster) {
   EXPECT_EQ(all[0].pod_uid, "");
 }
 
-TEST(Holders, KubeletIsBehindWhileItListsAPodThatIsOverOrGone) {
-  kube::PodTable pods;
-  pods.replace({pod("a")});
-  const std::vector<grants::Held> a{{"default", "a", "main", "r", {"s"}}}, b{{"default", "b", "main", "r", {"s"}}};
-  EXPECT_FALSE(lists_ended_pods(a, pods));
-  EXPECT_TRUE(lists_ended_pods(b, pods));
-  auto over = pod("a");
-  over.phase = "Succeeded";
-  pods.replace({over});
-  EXPECT_TRUE(lists_ended_pods(a, pods));
-}
-
 }  // namespace holders_test
 }  // namespace tranche::node
