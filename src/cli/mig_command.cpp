@@ -28,8 +28,8 @@ mig::Users users_of(const std::string& run_dir) {
   const auto status = json_of(*answer);
   for (const auto& grant : list_at(status, "grants"))
     for (const auto& device : list_at(grant, "devices"))
-      held[text_at(device, "uuid")].push_back({fmt::format("pod {}/{} (container {})", text_at(grant, "namespace"),
-                                                           text_at(grant, "pod"), text_at(grant, "container"))});
+      held[text_at(device, "uuid")].push_back(
+          mig::pod_holder(text_at(grant, "namespace"), text_at(grant, "pod"), text_at(grant, "container")));
   return [held = std::move(held)](const std::string& uuid) {
     const auto found = held.find(uuid);
     return found == held.end() ? std::vector<mig::Holder>() : found->second;

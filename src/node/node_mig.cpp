@@ -36,7 +36,7 @@ void NodeProgram::open_mig() {
     nvml_.stop();  // a GPU with an open handle cannot be reset
   };
   callbacks.emit_on_node = [this](const auto& reason, const auto& message) { cluster_.emit_on_node(reason, message); };
-  callbacks.emit_on_pod = [this](const mig::MigUser& pod, const auto& reason, const auto& message) {
+  callbacks.emit_on_pod = [this](const mig::Holder& pod, const auto& reason, const auto& message) {
     cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.pod, pod.uid), reason, message);
   };
   driver_settings_ = gpu::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
@@ -53,7 +53,7 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : holdings_.answer_of();
   if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
-    mig::MigUser user{held.pod_namespace, held.pod, held.container};
+    mig::Holder user = mig::pod_holder(held.pod_namespace, held.pod, held.container);
     if (const auto* pod = cluster_.pods().find(user.pod_namespace, user.pod)) user.uid = pod->uid;
     for (const auto& slot : held.slots) {
       auto& users = use.users[std::string(plan::device_of(slot))];
@@ -63,7 +63,9 @@ mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   for (const auto& [uid, claim] : claims_.prepared())
     for (const auto& part : claim.parts)
       if (part.kind != dra::Kind::kMonitor)
-        use.users[part.gpu_uuid].push_back({claim.name.claim_namespace, claim.pod, part.request, claim.pod_uid});
+        use.users[part.gpu_uuid]
+            .emplace_back(mig::pod_holder(claim.name.claim_namespace, claim.pod, part.request))
+            .uid = claim.pod_uid;
   return use;
 }
 

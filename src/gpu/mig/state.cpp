@@ -110,6 +110,11 @@ std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices
   return placements;
 }
 
+Holder pod_holder(const std::string& pod_namespace, const std::string& pod, const std::string& container) {
+  const auto who = fmt::format("pod {}/{} (container {})", pod_namespace, pod, container);
+  return {pod.empty() ? "a container that kubelet does not list yet" : who, 0, pod_namespace, pod, container};
+}
+
 std::string list_of(const std::vector<Holder>& holders) {
   return holders.empty() ? "a process that the driver does not name" : join(holders, ", ", &Holder::who);
 }

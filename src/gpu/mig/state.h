@@ -78,10 +78,13 @@ std::vector<Placement> compute_placements(std::uint32_t of, std::uint32_t slices
 
 // A process or pod for whose sake an instance must stay.
 struct Holder {
-  std::string who;        // "pod default/trainer (container main)", "process 4711"
-  std::uint32_t pid = 0;  // 0 = not known
+  std::string who;                                  // "pod default/trainer (container main)", "process 4711"
+  std::uint32_t pid = 0;                            // 0 = not known
+  std::string pod_namespace{}, pod{}, container{};  // "" = not a pod, or kubelet has not listed the grant yet
+  std::string uid{};                                // of the pod; "" = not known
   friend bool operator==(const Holder&, const Holder&) = default;
 };
+Holder pod_holder(const std::string& pod_namespace, const std::string& pod, const std::string& container);
 
 std::string list_of(const std::vector<Holder>& holders);  // "pod a/b (container c), process 5"; never ""
 

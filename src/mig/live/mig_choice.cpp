@@ -90,13 +90,13 @@ void MigChoice::on_map(const nlohmann::json* object) {
 void MigChoice::take(Definitions next) {
   if (newest_ == next) return;
   newest_ = next;
-  worker_.run([this, alive = alive_, next, source = source_, &loop = loop_] {
+  worker_.run(loop_, [this, alive = alive_, next, source = source_] {
     auto parsed = next ? Result<ParsedFile>(parse_configuration_file(*next, source)) : std::unexpected(next.error());
-    loop.post([this, alive, parsed = std::move(parsed)]() mutable {
+    return [this, alive, parsed = std::move(parsed)] {
       if (!*alive) return;
-      file_ = std::move(parsed);
+      file_ = parsed;
       callbacks_.changed();
-    });
+    };
   });
 }
 

@@ -21,19 +21,10 @@
 namespace tranche::mig {
 
 // Who uses which device of this node, as kubelet and the node agent's own answers have it. Values.
-struct MigUser {
-  std::string pod_namespace;  // "" = kubelet has not listed the grant yet
-  std::string pod;
-  std::string container;
-  std::string uid{};  // of the pod; "" = not known
-  friend bool operator==(const MigUser&, const MigUser&) = default;
-};
-std::string to_string(const MigUser& user);  // "pod team/job (container main)"
-
 struct MigUse {
-  std::string unknown;                                // why it is not known; "" = it is
-  std::map<std::string, std::vector<MigUser>> users;  // by the UUID of a MIG device or GPU
-  MonoTime asked{};                                   // when kubelet was asked whose answer this is
+  std::string unknown;                               // why it is not known; "" = it is
+  std::map<std::string, std::vector<Holder>> users;  // by the UUID of a MIG device or GPU
+  MonoTime asked{};                                  // when kubelet was asked whose answer this is
   friend bool operator==(const MigUse&, const MigUse&) = default;
 };
 

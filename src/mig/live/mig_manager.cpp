@@ -37,16 +37,16 @@ std::vector<std::string> devices_of(const GpuPlan& plan) {
 class Evictions {
  public:
   // on_result: "evicted" or why not, one callback each.
-  Evictions(os::Loop& loop, std::function<void(const MigUser& pod, bool accepted, const std::string& why)> on_result)
+  Evictions(os::Loop& loop, std::function<void(const Holder& pod, bool accepted, const std::string& why)> on_result)
       : loop_(loop), on_result_(std::move(on_result)) {}
 
   void use(kube::KubeClient& client) { client_ = &client; }
   std::uint64_t accepted() const { return accepted_; }
 
   // These and no others.
-  void want(const std::vector<MigUser>& pods) {
-    std::map<std::string, MigUser> wanted;
-    for (const MigUser& pod : pods) wanted.try_emplace(key_of(pod), pod);
+  void want(const std::vector<Holder>& pods) {
+    std::map<std::string, Holder> wanted;
+    for (const Holder& pod : pods) wanted.try_emplace(key_of(pod), pod);
     std::erase_if(entries_, [&](const auto& item) { return !wanted.contains(item.first); });
     for (const auto& [key, pod] : wanted)
       if (auto& entry = entries_[key]; !entry) {
@@ -57,17 +57,17 @@ class Evictions {
 
  private:
   struct Entry {
-    MigUser pod;
+    Holder pod;
     Backoff backoff;
     kube::PendingRequest request;
     os::Timer timer;
   };
 
-  static std::string key_of(const MigUser& pod) { return pod.pod_namespace + "/" + pod.pod + "/" + pod.uid; }
+  static std::string key_of(const Holder& pod) { return pod.pod_namespace + "/" + pod.pod + "/" + pod.uid; }
 
   void ask(Entry& entry) {
     if (client_ == nullptr) return;
-    const MigUser& pod = entry.pod;
+    const Holder& pod = entry.pod;
     nlohmann::json body{{"apiVersion", "policy/v1"},
                         {"kind", "Eviction"},
                         {"metadata", {{"name", pod.pod}, {"namespace", pod.pod_namespace}}}};
@@ -80,12 +80,12 @@ class Evictions {
         const Duration asked_for = kube::status_of_body(answer.status, answer.body).retry_after;
         entry.timer.start(std::max(entry.backoff.next(), asked_for), [this, &entry] { ask(entry); });
       }
-      on_result_(MigUser(entry.pod), accepted, accepted ? "" : kube::why_not(answer));
+      on_result_(Holder(entry.pod), accepted, accepted ? "" : kube::why_not(answer));
     });
   }
 
   os::Loop& loop_;
-  std::function<void(const MigUser&, bool, const std::string&)> on_result_;
+  std::function<void(const Holder&, bool, const std::string&)> on_result_;
   kube::KubeClient* client_ = nullptr;
   std::map<std::string, std::unique_ptr<Entry>> entries_;  // by namespace/name/uid
   std::uint64_t accepted_ = 0;
@@ -179,7 +179,7 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
                                                 })),
       evictions_(std::make_unique<Evictions>(
           loop,
-          [this](const MigUser& pod, bool accepted, const std::string& why) {
+          [this](const Holder& pod, bool accepted, const std::string& why) {
             report_.evictions = evictions_->accepted();
             log::info("mig.eviction",
                       {{"pod", pod.pod_namespace + "/" + pod.pod}, {"accepted", accepted}, {"why", why}});
@@ -437,7 +437,7 @@ void MigManager::wait_for(const std::vector<const GpuPlan*>& blocked) {
 }
 
 void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
-  std::vector<MigUser> pods;
+  std::vector<Holder> pods;
   const Duration after = settings_.options.evict_after;
   if (after > Duration::zero() && use_.unknown.empty()) {
     for (const auto* plan : blocked) {
@@ -445,7 +445,7 @@ void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
       for (const auto& device : devices_of(*plan)) {
         const auto users = use_.users.find(device);
         if (users == use_.users.end()) continue;
-        for (const MigUser& user : users->second)
+        for (const Holder& user : users->second)
           if (!user.pod.empty()) pods.push_back(user);
       }
     }

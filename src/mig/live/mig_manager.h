@@ -109,7 +109,7 @@ class MigManager {
     std::function<void()> rescan;                   // on_inventory() comes after
     std::function<void(bool open)> driver_is_ours;  // false: let go of the driver for a reset; true: open it again
     std::function<void(const kube::Reason&, const std::string&)> emit_on_node;
-    std::function<void(const MigUser&, const kube::Reason&, const std::string&)> emit_on_pod;
+    std::function<void(const Holder&, const kube::Reason&, const std::string&)> emit_on_pod;
     // Before the first change: lets go of the GPUs what is not a tenant, then asks kubelet and calls ready. Way is made
     // until the report is success, failed or Waiting. Empty: nothing to do.
     std::function<void(std::function<void()> ready)> make_way{};

@@ -199,7 +199,7 @@ class MigProgram {
     callbacks.rescan = [this] { loop_.post([this] { manager_->on_inventory(); }); };
     callbacks.driver_is_ours = [](bool) {};  // it is open only while a thread works with it
     callbacks.emit_on_node = [](const kube::Reason&, const std::string&) {};
-    callbacks.emit_on_pod = [](const mig::MigUser&, const kube::Reason&, const std::string&) {};
+    callbacks.emit_on_pod = [](const mig::Holder&, const kube::Reason&, const std::string&) {};
     callbacks.make_way = [this](std::function<void()> ready) {
       resumed_ = false;
       operands_.pause([this, ready = std::move(ready)] { ask_kubelet(ready); });
@@ -229,7 +229,7 @@ class MigProgram {
       for (const auto& holding : *listed)
         for (const auto& slot : holding.slots)
           use.users[std::string(plan::device_of(slot))].push_back(
-              {holding.pod_namespace, holding.pod, holding.container});
+              mig::pod_holder(holding.pod_namespace, holding.pod, holding.container));
     manager_->use_is(std::move(use));
   }
 
