@@ -93,7 +93,7 @@ class Ledger {
   // has not read the API server's pods yet and lists none: what a pod holds that still runs stays as it was, so that
   // names, figures, and the stop of its clients before a deletion do not wait for kubelet.
   // `running` must be current: with what the API server reported long ago, a pod that is gone would hold its slots.
-  void listed(const std::vector<Held>& all, MonoTime asked, const RunningPod& running = {});
+  void listed(const std::vector<Held>& list, MonoTime asked, const RunningPod& running = {});
   void not_answered(std::string why) { unknown_ = std::move(why); }
   // All holders that are known by name. `endpoints`: absent while `tranche mps` does not answer; the first source of
   // limits that the ledger has lost. `complete`: kubelet has answered, so that other holders may be forgotten. A claim

@@ -116,8 +116,7 @@ void Holdings::ask() {
     auto listed = kubelet::list_pod_resources(socket, kKubeletDeadline);
     loop_.post([this, asked, listed = std::move(listed)] {
       asked_ = false;
-      if (listed) answer_of_ = asked;
-      on_listed_(listed);
+      on_listed_(listed, asked);
     });
   });
 }
@@ -226,10 +225,8 @@ void NodeProgram::on_looked() {
 void NodeProgram::on_answered() {
   const Answered answered = answers_.take_answered();
   log_answered(answered);
-  const bool known = holdings_.answer_of() >= answered.last_given;  // this call comes shortly after the answer
   for (const auto& grant : answered.given) {
     ledger_.given(grant, answered.last_given);
-    if (known) continue;
     faults_.given(grant.id);
     notices_.given(grant.id);
   }
@@ -240,7 +237,7 @@ void NodeProgram::on_answered() {
   if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
 }
 
-void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed) {
+void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed, MonoTime asked) {
   // Processes grants that were just made before kubelet's list: a grant without an entry would count as one without
   // MPS, and the free slots of its GPU would be withheld until it has one.
   on_answered();
@@ -256,9 +253,9 @@ void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed) {
       const auto* pod = cluster_.pods().find(held.pod_namespace, held.pod);
       return pod == nullptr || pod->over() ? std::string() : pod->uid;
     };
-    ledger_.listed(*listed, holdings_.answer_of(), watching ? running : grants::Ledger::RunningPod{});
+    ledger_.listed(*listed, asked, watching ? running : grants::Ledger::RunningPod{});
     inputs_.holdings = ledger_.as_listed();
-    inputs_.holdings_read = holdings_.answer_of();
+    inputs_.holdings_read = asked;
   } else {
     ledger_.not_answered(inputs_.holdings_problem);
   }

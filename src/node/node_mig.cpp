@@ -50,7 +50,7 @@ void NodeProgram::open_mig() {
 // By kubelet's list and by our answers since; in doubt a device is held (grants/ledger.h).
 mig::MigUse NodeProgram::mig_use(bool kubelet_answered) const {
   mig::MigUse use;
-  use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : holdings_.answer_of();
+  use.asked = kubelet_answered && !inputs_.holdings_problem.empty() ? loop_.now() : inputs_.holdings_read;
   if (!change_.unguarded()) use.unknown = ledger_.unknown();
   for (const auto& held : ledger_.held()) {
     mig::Holder user = mig::pod_holder(held.pod_namespace, held.pod, held.container);

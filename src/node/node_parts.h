@@ -46,7 +46,7 @@ std::string host_mps_root(const config::Config& config);
 // grant, when a pod ended, when a user reads the status, and now and then. The question itself is asked on the worker.
 class Holdings {
  public:
-  using OnListed = std::function<void(const Result<std::vector<grants::Held>>&)>;
+  using OnListed = std::function<void(const Result<std::vector<grants::Held>>&, MonoTime asked)>;
   // on_listed must end with settle().
   Holdings(os::Loop& loop, os::Worker& worker, std::string socket, OnListed on_listed);
   Holdings(const Holdings&) = delete;
@@ -58,8 +58,6 @@ class Holdings {
   // each time; `pods_reported` when the API server reports every pod that ends, so that asking is for safety
   // only.
   void settle(bool behind, bool pods_reported);
-  // When the question was asked whose answer came last; what was granted later is not in it.
-  MonoTime answer_of() const { return answer_of_; }
 
  private:
   os::Loop& loop_;
@@ -67,7 +65,6 @@ class Holdings {
   std::string socket_;
   OnListed on_listed_;
   os::Timer timer_{loop_};
-  MonoTime answer_of_{};
   bool asked_ = false;
   bool again_ = false;  // an answer is wanted to a question asked later than the one under way
   Duration behind_wait_{};
@@ -140,7 +137,7 @@ class NodeProgram {
   void on_pools(const mps::PoolReports& next);
   void on_answered();
   void on_pods(const kube::PodChanges& changes);
-  void on_holdings(const Result<std::vector<grants::Held>>& listed);
+  void on_holdings(const Result<std::vector<grants::Held>>& listed, MonoTime asked);
   void on_pages();
   void on_looked();
   Result<std::string> answer(const std::string& request);

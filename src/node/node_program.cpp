@@ -56,7 +56,8 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       link_(link),
       config_(config),
       mps_root_here_(options.mps_root_here.empty() ? host_mps_root(config.view().config) : options.mps_root_here),
-      holdings_(loop, worker, options.pod_resources_socket, [this](const auto& listed) { on_holdings(listed); }),
+      holdings_(loop, worker, options.pod_resources_socket,
+                [this](const auto& listed, MonoTime asked) { on_holdings(listed, asked); }),
       cluster_(
           loop, link, options.node_name, options.startup_taint,
           [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { step(); }),

@@ -46,7 +46,7 @@ struct Inputs {
   mps::PoolReports pools;
   SharedList<grants::Held> holdings;
   std::string holdings_problem;
-  MonoTime holdings_read{};            // when kubelet reported them
+  MonoTime holdings_read{};            // when kubelet was asked for them; what was granted later is not in them
   grants::Settings allocation;         // as the configuration and the files of the node have them
   std::vector<Problem> node_problems;  // of these files
   std::string node_block;              // why no device may be allocated; "" = they may
