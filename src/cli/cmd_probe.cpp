@@ -13,15 +13,7 @@ namespace {
 struct ProbeHeld {
   probe::ProbeCliOptions options;
   std::vector<std::string> allocate;
-  double seconds = 0.25;
-  double deadline = 30;
-  std::optional<double> hold_for;
-  bool hold = false;
 };
-
-Duration from_seconds(double seconds) {
-  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
 
 int probe(ProbeHeld& held) {
   for (const auto& text : held.allocate) {
@@ -32,10 +24,6 @@ int probe(ProbeHeld& held) {
     }
     held.options.probe.allocate.push_back(*size);
   }
-  held.options.probe.run_for = from_seconds(held.seconds);
-  held.options.deadline = from_seconds(held.deadline);
-  held.options.hold = held.hold || held.hold_for.has_value();
-  if (held.hold_for) held.options.hold_for = from_seconds(*held.hold_for);
   return probe::probe_main(held.options, stdout, stderr);
 }
 
@@ -46,23 +34,25 @@ void add_probe(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand(
       "probe", "a small GPU program: SMs, memory, right answers and speed, as a process gets them here");
   auto& o = held->options;
+  const auto add_seconds = [command](const char* flag, auto& into, double least, const char* help) {
+    const auto take = [&into](double seconds) {
+      into = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    };
+    return command->add_option_function<double>(flag, take, help)->check(CLI::Range(least, 86400.0));
+  };
   command->add_option("--device", o.probe.device, "index or UUID; the first visible by default");
   command->add_option("--allocate", held->allocate, "try to allocate this much (512M, 3G); may be repeated");
   command->add_flag("--find-limit", o.probe.find_limit, "search for the largest single allocation");
-  command->add_option("--seconds", held->seconds, "compute for this long; 0 for not at all")
-      ->check(CLI::Range(0.0, 86400.0))
-      ->capture_default_str();
+  add_seconds("--seconds", o.probe.run_for, 0.0, "compute for this long; 0 for not at all")->default_str("0.25");
   command->add_option("--blocks", o.probe.blocks, "thread blocks a launch; 0 for one an SM")->capture_default_str();
   command->add_flag("--tensor-cores", o.probe.tensor_cores,
                     "compute with bf16 products in kernels of about 10 ms (compute capability 8.0 and newer)");
   command->add_option("--queue", o.probe.queue, "launches before each wait for them")
       ->check(CLI::Range(1U, 1000U))
       ->capture_default_str();
-  command->add_flag("--hold", held->hold, "hold the context and allocations until SIGTERM");
-  command->add_option("--hold-for", held->hold_for, "hold them this many seconds")->check(CLI::Range(0.0, 86400.0));
-  command->add_option("--deadline", held->deadline, "seconds for each stage that should be quick")
-      ->check(CLI::Range(0.1, 86400.0))
-      ->capture_default_str();
+  command->add_flag("--hold", o.hold, "hold the context and allocations until SIGTERM");
+  add_seconds("--hold-for", o.hold_for, 0.0, "hold them this many seconds");
+  add_seconds("--deadline", o.deadline, 0.1, "seconds for each stage that should be quick")->default_str("30");
   command->add_option("--endpoint", o.container.endpoint,
                       "run as in the container of a grant, with this directory of the grant at /run/tranche/mps");
   command->add_option("--as-user", o.container.user, "run as this user and group id")

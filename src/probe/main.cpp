@@ -92,7 +92,7 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
   const auto while_alive = [&](const ProbeReport& report) {
     std::fputs((options.json ? to_json(report) : to_text(report)).c_str(), out);
     std::fflush(out);
-    if (options.hold) hold(options.hold_for);
+    if (options.hold || options.hold_for) hold(options.hold_for);
   };
   const Result<ProbeReport> report = run_probe(probe, while_alive);
   if (!report) {

@@ -30,19 +30,15 @@ Result<Context> make_context(const CudaLibrary& cuda, CudaDevice device) {
   return Context(context, EndContext{&cuda});
 }
 
-struct Chosen {
-  CudaDevice device = 0;
-  int index = 0;
-  std::string uuid;
-};
-
 std::string uuid_of(const CudaLibrary& cuda, CudaDevice device) {
   CudaUuid uuid{};
   if (cuda.functions().device_uuid == nullptr || cuda.functions().device_uuid(&uuid, device) != kCudaSuccess) return {};
   return "GPU-" + uuid_text(uuid.bytes);
 }
 
-Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted, int count) {
+// Its index and UUID are in the report.
+Result<CudaDevice> choose_device(const CudaLibrary& cuda, const std::string& wanted, ProbeReport& report) {
+  const int count = report.visible_devices;
   const auto number = parse_unsigned(wanted);
   if (number && *number >= static_cast<std::uint64_t>(count)) {
     return fail(Kind::kNotFound,
@@ -50,14 +46,13 @@ Result<Chosen> choose_device(const CudaLibrary& cuda, const std::string& wanted,
                 "--device");
   }
   std::string seen;
-  for (int index = 0; index < count; ++index) {
-    Chosen chosen{0, index, {}};
-    TRY_STATUS(cuda.check(cuda.functions().device_get(&chosen.device, index),
+  for (int& index = report.device_index; index < count; ++index) {
+    CudaDevice device = 0;
+    TRY_STATUS(cuda.check(cuda.functions().device_get(&device, index),
                           "GPU " + std::to_string(index) + " cannot be opened", "cuDeviceGet"));
-    chosen.uuid = uuid_of(cuda, chosen.device);
-    if (wanted.empty() || (number && static_cast<std::uint64_t>(index) == *number) || chosen.uuid == wanted)
-      return chosen;
-    seen += (seen.empty() ? "" : ", ") + chosen.uuid;
+    const std::string& uuid = report.device_uuid = uuid_of(cuda, device);
+    if (wanted.empty() || (number && static_cast<std::uint64_t>(index) == *number) || uuid == wanted) return device;
+    seen += (seen.empty() ? "" : ", ") + uuid;
   }
   return fail(Kind::kNotFound, "GPU " + in_quotes(wanted) + " is not visible here; visible: " + seen, "--device");
 }
@@ -68,15 +63,13 @@ std::uint32_t attribute(const CudaLibrary& cuda, int which, CudaDevice device) {
   return static_cast<std::uint32_t>(value);
 }
 
-void describe_device(const CudaLibrary& cuda, const Chosen& chosen, ProbeReport& report) {
+void describe_device(const CudaLibrary& cuda, CudaDevice device, ProbeReport& report) {
   std::array<char, 128> name{};
-  if (cuda.functions().device_name(name.data(), static_cast<int>(name.size()) - 1, chosen.device) == kCudaSuccess) {
+  if (cuda.functions().device_name(name.data(), static_cast<int>(name.size()) - 1, device) == kCudaSuccess) {
     report.device_name = name.data();
   }
-  report.device_index = chosen.index;
-  report.device_uuid = chosen.uuid;
-  report.capability_major = static_cast<int>(attribute(cuda, kAttributeCapabilityMajor, chosen.device));
-  report.capability_minor = static_cast<int>(attribute(cuda, kAttributeCapabilityMinor, chosen.device));
+  report.capability_major = static_cast<int>(attribute(cuda, kAttributeCapabilityMajor, device));
+  report.capability_minor = static_cast<int>(attribute(cuda, kAttributeCapabilityMinor, device));
 }
 
 std::vector<DeviceMemory> allocate_asked(const CudaLibrary& cuda, const std::vector<Bytes>& sizes,
@@ -221,12 +214,12 @@ Result<ProbeReport> run_probe(const ProbeOptions& options, const std::function<v
   if (cuda.functions().driver_version != nullptr) cuda.functions().driver_version(&report.driver_cuda);
   TRY_STATUS(cuda.check(cuda.functions().device_count(&report.visible_devices), "the GPUs cannot be counted",
                         "cuDeviceGetCount"));
-  TRY(const Chosen chosen, choose_device(cuda, options.device, report.visible_devices));
-  describe_device(cuda, chosen, report);
+  TRY(const CudaDevice device, choose_device(cuda, options.device, report));
+  describe_device(cuda, device, report);
 
   stage("making a context (cuCtxCreate); an MPS daemon that serves another user keeps clients waiting here");
-  TRY(const Context context, timed(report.context_time, [&] { return make_context(cuda, chosen.device); }));
-  report.sms_by_attribute = attribute(cuda, kAttributeMultiprocessors, chosen.device);
+  TRY(const Context context, timed(report.context_time, [&] { return make_context(cuda, device); }));
+  report.sms_by_attribute = attribute(cuda, kAttributeMultiprocessors, device);
   std::size_t free = 0, total = 0;
   TRY_STATUS(cuda.check(cuda.functions().memory_info(&free, &total), "the memory cannot be read", "cuMemGetInfo"));
   report.memory_free = {free};
