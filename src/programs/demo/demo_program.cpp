@@ -158,22 +158,14 @@ class Demo {
   Demo(const Demo&) = delete;
   Demo& operator=(const Demo&) = delete;
 
-  int run() {
-    const auto complain = [](const Error& error) {
-      fmt::print(stderr, "tranche demo: {}\n", to_string(error));
-      return 1;
-    };
-    if (const auto prepared = prepare(); !prepared) return complain(prepared.error());
-    auto loop = os::Loop::open();
-    if (!loop) return complain(loop.error());
-    loop_ = *std::move(loop);
+  Result<int> run() {
+    TRY_STATUS(prepare());
+    TRY(loop_, os::Loop::open());
     // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
     // removed.
-    if (const auto watched = loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); });
-        !watched)
-      return complain(watched.error());
+    TRY_STATUS(loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }));
     give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
-    if (const auto started = start_all(); !started) return complain(started.error());
+    TRY_STATUS(start_all());
     look();
     loop_->run();
     if (!trouble_.empty()) fmt::print(stderr, "tranche demo: {}\n", trouble_);
@@ -355,7 +347,9 @@ class Demo {
 }  // namespace
 
 int run_demo(const DemoOptions& options) {
-  return Demo(options).run();
+  const auto ran = Demo(options).run();
+  if (!ran) fmt::print(stderr, "tranche demo: {}\n", to_string(ran.error()));
+  return ran.value_or(1);
 }
 
 }  // namespace tranche::programs
