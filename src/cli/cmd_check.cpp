@@ -18,7 +18,7 @@
 #include "kube/client/find_access.h"
 #include "kube/object.h"
 #include "kube/url.h"
-#include "mig/mig_output.h"
+#include "mig/mig_plan.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::cli {

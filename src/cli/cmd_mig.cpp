@@ -7,7 +7,7 @@
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "gpu/models/models.h"
-#include "mig/mig_output.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::cli {
 namespace {

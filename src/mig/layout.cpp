@@ -1,4 +1,4 @@
-#include "mig/layout.h"
+#include "mig/mig_plan.h"
 
 #include <fmt/format.h>
 

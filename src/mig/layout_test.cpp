@@ -1,5 +1,5 @@
 // The search against cases worked out by hand; tests/property/mig_test.cpp compares it with every layout there is.
-#include "mig/layout.h"
+#include "mig/mig_plan.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,3 @@
-#include "mig/mig_output.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +7,7 @@
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
-#include "mig/layout.h"
+#include "mig/mig_plan.h"
 #include "plan/select.h"
 
 namespace tranche::mig {

@@ -1,4 +1,4 @@
-#include "mig/mig_output.h"
+#include "mig/mig_plan.h"
 
 #include <gmock/gmock.h>
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "gpu/models/models.h"
-#include "mig/mig_output.h"
 
 namespace tranche::mig {
 namespace plan_test {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "gpu/inventory/compare.h"
+#include "gpu/inventory/inventory.h"
 #include "kubelet/pod_resources.h"
 #include "node/node_parts.h"
 #include "node/reports.h"

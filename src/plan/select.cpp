@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "config/names.h"
-#include "gpu/inventory/compare.h"
+#include "gpu/inventory/inventory.h"
 #include "plan/table.h"
 
 namespace tranche::plan {

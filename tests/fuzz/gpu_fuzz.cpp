@@ -15,7 +15,7 @@
 #include "labels/pci.h"
 #include "mig/configuration.h"
 #include "mig/driver/checkpoint.h"
-#include "mig/mig_output.h"
+#include "mig/mig_plan.h"
 #include "observe/metrics/page.h"
 
 using namespace tranche;

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "gpu/models/models.h"
-#include "mig/layout.h"
+#include "mig/mig_plan.h"
 
 namespace tranche::mig {
 namespace {

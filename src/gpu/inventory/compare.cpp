@@ -1,4 +1,4 @@
-#include "gpu/inventory/compare.h"
+#include "gpu/inventory/inventory.h"
 
 #include <fmt/format.h>
 

@@ -4,6 +4,8 @@
 // hardware, driver or MIG layout change. Pure values; GPUs are in driver index order.
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -134,5 +136,21 @@ std::string_view architecture_of(ComputeCapability capability);
 
 // SMs of a GPU from its CUDA cores, by architecture; 0 when the architecture is not in the table.
 std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capability);
+
+// A scan completed with the GPUs that only an earlier scan found, except those that were certainly removed. A GPU that
+// stopped answering stays in every plan, as unhealthy: it may come back, and Tranche does not end its tenants.
+struct Kept {
+  Inventory inventory;
+  std::vector<std::string> missing;  // UUIDs that only the earlier scan had
+};
+Kept keep_missing(const Inventory& before, const Inventory& scanned,
+                  const std::function<bool(const Gpu& gpu)>& is_pulled);
+
+// The links between these GPUs, by their places here; the last source that has one counts.
+std::vector<GpuLink> links_among(const std::vector<Gpu>& gpus, std::initializer_list<const Inventory*> sources);
+
+// What changed between two scans, one sentence each, for logs and events; empty = equal. Whether a change matters is
+// decided by the plan.
+std::vector<std::string> changes(const Inventory& before, const Inventory& after);
 
 }  // namespace tranche::gpu

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpu/inventory/compare.h"
 #include "make.h"
 
 namespace tranche::gpu {

@@ -16,7 +16,7 @@
 #include "base/json_text.h"
 #include "config/live/config_source.h"
 #include "gpu/driver/nvml.h"
-#include "gpu/inventory/compare.h"
+#include "gpu/inventory/inventory.h"
 #include "mps/control/control_client.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/endpoints/endpoints.h"
