@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/long_text.h"
-#include "gpu/driver/gpu_telemetry.h"
+#include "gpu/driver/nvml.h"
 #include "guard/figures.h"
 #include "kube/node_condition.h"
 #include "node/gpu/gpu_figures.h"

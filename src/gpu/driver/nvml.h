@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "config/model.h"
-#include "gpu/driver/gpu_telemetry.h"
 #include "gpu/inventory/inventory.h"
 #include "os/loop/loop.h"
 #include "os/worker/worker.h"
@@ -117,6 +116,36 @@ struct SampleWish {
   Duration glance{};  // between reads of its used memory alone, which costs less; growth by 16 MiB triggers a full
                       // sample. 0: none
   friend bool operator==(const SampleWish&, const SampleWish&) = default;
+};
+
+// Averages between two samples of the driver's performance monitoring (GPM, Hopper and newer); fractions from 0 to 1.
+struct GpuActivity {
+  std::optional<double> graphics, sm, occupancy, tensor, dram;
+  std::optional<double> pcie_sent, pcie_received, nvlink_sent, nvlink_received;  // bytes per second
+  friend bool operator==(const GpuActivity&, const GpuActivity&) = default;
+};
+
+// Activity of a MIG device or a GPU, as the driver measures it at one moment or between two. A figure that the driver
+// does not provide is absent.
+struct MigTelemetry {
+  std::string uuid;
+  std::optional<Bytes> memory_used;
+  GpuActivity activity;  // without the links, which belong to the GPU
+};
+
+struct GpuTelemetry {
+  std::string uuid;
+  MonoTime at{};
+  std::optional<Bytes> memory_used;   // includes the memory that the driver reserves
+  std::optional<double> utilization;  // fraction of the driver's last period in which any kernel ran
+  std::optional<double> power_watts, power_limit_watts;
+  std::optional<double> energy_joules;  // since the driver was loaded
+  std::optional<double> celsius, memory_celsius;
+  std::optional<double> sm_hertz, memory_hertz;
+  std::optional<std::uint64_t> clock_reasons;                   // bits of nvmlClocksEventReasons
+  std::optional<std::uint64_t> ecc_corrected, ecc_uncorrected;  // since the driver was loaded
+  GpuActivity activity;
+  std::vector<MigTelemetry> mig;
 };
 
 namespace nvml {

@@ -22,7 +22,6 @@
 
 #include "base/time.h"
 #include "gpu/driver/driver.h"
-#include "gpu/driver/gpu_telemetry.h"
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/library.h"
 #include "gpu/driver/nvml.h"

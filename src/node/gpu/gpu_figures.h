@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "gpu/driver/gpu_telemetry.h"
+#include "gpu/driver/nvml.h"
 #include "observe/metrics/page.h"
 
 namespace tranche::node {
