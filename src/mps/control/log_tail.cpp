@@ -6,12 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <set>
 #include <utility>
-#include <vector>
 
 #include "base/time.h"
 #include "os/files/kept.h"
@@ -36,25 +32,6 @@ LogWatch::~LogWatch() {
   loop_.cancel(watch_);
 }
 
-// Watches for writes: the daemon holds the file open as long as it runs, so a watch for closed files would report
-// nothing before its exit.
-Result<LogWatch::Id> LogWatch::add(const std::string& path, std::function<void()> on_written) {
-  const int descriptor = ::inotify_add_watch(inotify_.get(), path.c_str(), IN_MODIFY);
-  if (descriptor < 0) return fail_errno("cannot follow the daemon's log", path);
-  files_.emplace(++last_, File{descriptor, std::move(on_written)});
-  return last_;
-}
-
-void LogWatch::remove(Id id) {
-  const auto found = files_.find(id);
-  if (found == files_.end()) return;
-  const int descriptor = found->second.descriptor;
-  files_.erase(found);
-  const bool used =
-      std::ranges::any_of(files_, [&](const auto& entry) { return entry.second.descriptor == descriptor; });
-  if (!used) ::inotify_rm_watch(inotify_.get(), descriptor);
-}
-
 void LogWatch::go_on() {
   watch_ = loop_.watch(inotify_.get(), EPOLLIN, [this](std::uint32_t) { read(); });
 }
@@ -70,29 +47,12 @@ void LogWatch::rest() {
 
 void LogWatch::read() {
   const auto self = shared_from_this();
-  std::set<int> written;
-  bool lost = false;
   char events[4096];
-  ssize_t got = 0;
-  do {
-    got = ::read(inotify_.get(), events, sizeof events);
-    for (std::size_t at = 0; got > 0 && at + sizeof(inotify_event) <= static_cast<std::size_t>(got);) {
-      inotify_event event{};
-      std::memcpy(&event, events + at, sizeof event);
-      at += sizeof event + event.len;
-      lost = lost || (event.mask & IN_Q_OVERFLOW) != 0;
-      written.insert(event.wd);
-    }
-  } while (got > static_cast<ssize_t>(sizeof events / 2));
-  std::vector<Id> ids;
-  for (const auto& [id, file] : files_)
-    if (lost || written.contains(file.descriptor)) ids.push_back(id);
-  for (const Id id : ids) {
-    const auto found = files_.find(id);
-    if (found == files_.end()) continue;
-    const auto on_written = found->second.on_written;  // it may remove itself
-    on_written();
+  while (::read(inotify_.get(), events, sizeof events) > static_cast<ssize_t>(sizeof events / 2)) {
   }
+  const auto all = tails_;  // a line may end tails
+  for (auto* const tail : all)
+    if (tails_.contains(tail)) tail->read();
 }
 
 LogTail::LogTail(std::shared_ptr<LogWatch> watch, os::Fd file, std::uint64_t at, std::uint64_t bound,
@@ -117,12 +77,16 @@ Result<std::unique_ptr<LogTail>> LogTail::open(std::shared_ptr<LogWatch> watch, 
     return fail_errno("cannot open the daemon's log", path, file ? EINVAL : errno);
   std::unique_ptr<LogTail> tail(new LogTail(std::move(watch), std::move(file),
                                             static_cast<std::uint64_t>(status.st_size), bound, std::move(on_line)));
-  TRY(tail->id_, tail->watch_->add(path, [self = tail.get()] { self->read(); }));
+  // Watches for writes: the daemon holds the file open as long as it runs, so a watch for closed files would report
+  // nothing before its exit. The watch stays when this tail ends: a file whose daemon has ended is not written to.
+  if (::inotify_add_watch(tail->watch_->inotify_.get(), path.c_str(), IN_MODIFY) < 0)
+    return fail_errno("cannot follow the daemon's log", path);
+  tail->watch_->tails_.insert(tail.get());
   return tail;
 }
 
 LogTail::~LogTail() {
-  watch_->remove(id_);
+  watch_->tails_.erase(this);
 }
 
 void LogTail::read() {

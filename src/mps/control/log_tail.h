@@ -2,8 +2,8 @@
 // Follows the log file of one of our daemons line by line; the daemon may have been adopted. Truncates the file when it
 // exceeds a bound, which is safe because the daemon appends. Loop thread.
 #include <functional>
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -14,28 +14,23 @@
 
 namespace tranche::mps {
 
-// Reports that a daemon's log file was written to. All pools share one inotify instance and one wake-up. It reads no
-// file. Loop thread.
+class LogTail;
+
+// Has all tails read when a daemon's log file was written to. All pools share one inotify instance and one wake-up.
+// Loop thread.
 class LogWatch : public std::enable_shared_from_this<LogWatch> {
  public:
-  using Id = int;
   static Result<std::shared_ptr<LogWatch>> open(os::Loop& loop);
   ~LogWatch();
   LogWatch(const LogWatch&) = delete;
   LogWatch& operator=(const LogWatch&) = delete;
 
-  // on_written runs inside a callback of the loop and may add and remove files.
-  Result<Id> add(const std::string& path, std::function<void()> on_written);
-  void remove(Id id);
   // Delays the next report, for all files, by 20 ms: our own commands make the daemons write, and each line would wake
   // this process.
   void rest();
 
  private:
-  struct File {
-    int descriptor = -1;  // inotify's; shared by entries for the same file
-    std::function<void()> on_written;
-  };
+  friend class LogTail;
   LogWatch(os::Loop& loop, os::Fd inotify) : loop_(loop), inotify_(std::move(inotify)) {}
   void go_on();
   void read();
@@ -44,8 +39,7 @@ class LogWatch : public std::enable_shared_from_this<LogWatch> {
   os::Fd inotify_;
   os::Loop::Id watch_ = 0;
   os::Timer resting_{loop_};
-  std::map<Id, File> files_;
-  Id last_ = 0;
+  std::set<LogTail*> tails_;
 };
 
 class LogTail {
@@ -64,8 +58,8 @@ class LogTail {
  private:
   LogTail(std::shared_ptr<LogWatch> watch, os::Fd file, std::uint64_t at, std::uint64_t bound,
           std::function<void(const std::string&)> on_line);
+  friend class LogWatch;
   std::shared_ptr<LogWatch> watch_;
-  LogWatch::Id id_ = 0;
   os::Fd file_;  // opened for reading and appending
   std::uint64_t at_;
   std::uint64_t bound_;
