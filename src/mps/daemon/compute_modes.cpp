@@ -21,17 +21,16 @@ Result<EarlierModes> parse_earlier_modes(std::string_view json) {
   if (!document.is_object()) return refuse("it is not a JSON object of GPU UUIDs and compute modes");
   EarlierModes earlier;
   for (const auto& [uuid, value] : document.items()) {
-    const auto* name = value.get_ptr<const std::string*>();
-    if (uuid.empty() || name == nullptr) return refuse("the entry " + in_quotes(uuid) + " has no compute mode");
-    const auto mode = enum_of<ComputeMode>(*name);
-    if (!mode) return refuse("the entry " + in_quotes(uuid) + " names no compute mode, but " + in_quotes(*name));
+    const auto mode = enum_of<ComputeMode>(value.is_string() ? value.get<std::string>() : "");
+    if (uuid.empty() || !mode)
+      return refuse("the entry " + in_quotes(uuid) + " has no compute mode: " + json_text(value));
     earlier[uuid] = *mode;
   }
   return earlier;
 }
 
 std::string render_earlier_modes(const EarlierModes& earlier) {
-  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  auto document = nlohmann::ordered_json::object();
   for (const auto& [uuid, mode] : earlier) document[uuid] = std::string(to_string(mode));
   return json_text(document, 2) + "\n";
 }

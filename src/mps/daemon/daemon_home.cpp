@@ -20,11 +20,6 @@ bool is_folder_name(std::string_view name) {
          name.find('\0') == std::string_view::npos;
 }
 
-struct CgroupPath {
-  std::string parent;  // "…/tranche"
-  std::string dir;     // "…/tranche/gpu-3f2a1b4c"
-};
-
 // From here to enter_cgroup(): only system calls, because these functions run in the child before exec.
 
 // A cpuset cgroup of version 1 accepts no process until it has processors and memory nodes: copies its parent's.
@@ -44,15 +39,16 @@ void inherit(int dir, const char* file, const char* parents) {
   ::close(own);
 }
 
-bool enter_cgroup(const CgroupPath& path) {
+// "…/tranche" and "…/tranche/gpu-3f2a1b4c".
+bool enter_cgroup(const std::string& parent, const std::string& cgroup) {
   int procs = -1;
-  for (const char* level : {path.parent.c_str(), path.dir.c_str()}) {
+  for (const char* level : {parent.c_str(), cgroup.c_str()}) {
     if (::mkdir(level, 0755) != 0 && errno != EEXIST) return false;
     const int dir = ::open(level, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (dir < 0) return false;
     inherit(dir, "cpuset.cpus", "../cpuset.cpus");
     inherit(dir, "cpuset.mems", "../cpuset.mems");
-    if (level == path.dir.c_str()) procs = ::openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+    if (level == cgroup.c_str()) procs = ::openat(dir, "cgroup.procs", O_WRONLY | O_CLOEXEC);
     ::close(dir);
   }
   if (procs < 0) return false;
@@ -70,14 +66,10 @@ Result<os::Fd> other_namespace(const DaemonHome& home, const char* name) {
   return opened;
 }
 
-std::vector<CgroupPath> cgroups_of(const DaemonHome& home, const std::string& pool) {
+std::vector<std::string> cgroups_of(const DaemonHome& home, const std::string& pool) {
   if (home.cgroup == kNoCgroup) return {};
-  std::vector<CgroupPath> paths;
-  const auto dirs = home.cgroup.empty()
-                        ? daemon_cgroups(os::read_file("/proc/self/cgroup").value_or(""), kCgroupRoot, pool)
-                        : std::vector<std::string>{home.cgroup + "/" + pool};
-  for (const auto& dir : dirs) paths.push_back({dir.substr(0, dir.rfind('/')), dir});
-  return paths;
+  if (!home.cgroup.empty()) return {home.cgroup + "/" + pool};
+  return daemon_cgroups(os::read_file("/proc/self/cgroup").value_or(""), kCgroupRoot, pool);
 }
 
 }  // namespace
@@ -151,9 +143,9 @@ Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const Daemon
   if (mounts)
     steps.push_back({"cannot enter the host's mount namespace (the container needs CAP_SYS_ADMIN)", "",
                      [fd = mounts.get()] { return ::setns(fd, CLONE_NEWNS) == 0; }});
-  for (const auto& path : cgroups_of(home, pool))
-    steps.push_back(
-        {"cannot put the daemon into a cgroup of its own", path.dir, [path] { return enter_cgroup(path); }});
+  for (const auto& cgroup : cgroups_of(home, pool))
+    steps.push_back({"cannot put the daemon into a cgroup of its own", cgroup,
+                     [parent = cgroup.substr(0, cgroup.rfind('/')), cgroup] { return enter_cgroup(parent, cgroup); }});
   return os::Process::start(loop, what, {}, std::move(on_exit));
 }
 
