@@ -69,15 +69,12 @@ void pids_are_sane(const tranche::Result<tranche::mps::Pids>& pids, std::size_t 
 // Every reply parser over the same text: no crash, numbers in range, and what limits are read compares with itself.
 FUZZ(mps_replies) {
   using namespace tranche::mps;
-  (void)parse_server_status(text);
   (void)parse_version(text);
   (void)offers_multiuser(text);
-  if (const auto percent = parse_thread_percentage(text)) {
-    if (*percent > Percent::whole(100) || parse_thread_percentage(to_string(*percent)) != *percent) std::abort();
-  }
   const DaemonLimits limits{{{"GPU-3f2a1b4c-0000-1111-2222-333344445555", mib(14377)}}, Percent::whole(10)};
   if (const auto daemon = parse_health_session(limits, text)) {
     pids_are_sane(daemon->servers, text.size());
+    if (daemon->defaults.threads > Percent::whole(100)) std::abort();
     (void)disagreement(limits, daemon->defaults);
   }
   if (const auto reply = parse_server_session(limits, text)) {
@@ -87,7 +84,7 @@ FUZZ(mps_replies) {
   for (const auto& servers : {Pids{}, Pids{12, 13}}) {
     if (const auto turn = parse_turn_session(servers, limits, text)) pids_are_sane(turn->servers, text.size());
   }
-  if (const auto memory = parse_memory_limit(text)) {
+  if (const auto memory = amount_of(text)) {
     if ((memory->value & ((1u << 20) - 1)) != 0) std::abort();  // whole MiB
   }
 }

@@ -24,25 +24,35 @@ Result<Pids> servers_of(const std::string& text) {
   return reply ? Result<Pids>(reply->servers) : std::unexpected(reply.error());
 }
 
+Result<std::string> status_of(const std::string& text) {
+  const auto reply = parse_server_session({}, text);
+  return reply ? Result<std::string>(reply->status) : std::unexpected(reply.error());
+}
+
+Result<Percent> percentage_of(const std::string& text) {
+  const auto reply = parse_health_session({}, text);
+  return reply ? Result<Percent>(reply->defaults.threads) : std::unexpected(reply.error());
+}
+
 TEST(Replies, ListServers) {
   EXPECT_THAT(*servers_of(""), IsEmpty());
   EXPECT_THAT(*servers_of("840\n"), ElementsAre(840));
 }
 
 TEST(Replies, ReportAServersState) {
-  EXPECT_EQ(*parse_server_status("ACTIVE\n"), "ACTIVE");
-  EXPECT_EQ(*parse_server_status("FAULT\n"), "FAULT");
-  EXPECT_EQ(parse_server_status("").error().kind, Kind::kInvalid);
-  EXPECT_EQ(parse_server_status("ACTIVE\nACTIVE\n").error().kind, Kind::kInvalid);
+  EXPECT_EQ(*status_of("ACTIVE\n"), "ACTIVE");
+  EXPECT_EQ(*status_of("FAULT\n"), "FAULT");
+  EXPECT_EQ(status_of("").error().kind, Kind::kInvalid);
+  EXPECT_EQ(status_of("ACTIVE\nACTIVE\n").error().kind, Kind::kInvalid);
 }
 
 // Promise: mps/control: A refusal is an error of its kind although the exit status is 0.
 TEST(Replies, ThatRefuseAreErrorsOfTheirKind) {
-  EXPECT_EQ(parse_server_status("Server 1 not found\n").error().kind, Kind::kNotFound);
+  EXPECT_EQ(status_of("Server 1 not found\n").error().kind, Kind::kNotFound);
   EXPECT_EQ(servers_of(kNoDaemon).error().kind, Kind::kNotFound);
-  EXPECT_EQ(parse_thread_percentage(kDenied).error().kind, Kind::kDenied);
+  EXPECT_EQ(percentage_of(kDenied).error().kind, Kind::kDenied);
   EXPECT_EQ(servers_of("Unknown command \"get_server_list\"\n").error().kind, Kind::kUnsupported);
-  EXPECT_EQ(parse_server_status("A server PID is required\n").error().kind, Kind::kInvalid);
+  EXPECT_EQ(status_of("A server PID is required\n").error().kind, Kind::kInvalid);
   EXPECT_THAT(servers_of(kNoDaemon).error().what, HasSubstr("Cannot find MPS control daemon process"));
   EXPECT_EQ(servers_of(kNoDaemon).error().where, "get_server_list");
 }
@@ -55,18 +65,17 @@ TEST(Replies, QuoteWhatTheyCannotRead) {
 }
 
 TEST(Replies, ReportPercentages) {
-  EXPECT_EQ(*parse_thread_percentage("100.0\n"), Percent::whole(100));
-  EXPECT_EQ(*parse_thread_percentage("12.5\n"), Percent{1250});
-  EXPECT_EQ(*parse_thread_percentage("33.3\n"), Percent{3330});
-  for (const char* text : {"", "0.0", "100.1", "-5", "zz", "10.0\n10.0"})
-    EXPECT_FALSE(parse_thread_percentage(text)) << text;
+  EXPECT_EQ(*percentage_of("100.0\n"), Percent::whole(100));
+  EXPECT_EQ(*percentage_of("12.5\n"), Percent{1250});
+  EXPECT_EQ(*percentage_of("33.3\n"), Percent{3330});
+  for (const char* text : {"", "0.0", "100.1", "-5", "zz", "10.0\n10.0"}) EXPECT_FALSE(percentage_of(text)) << text;
 }
 
 TEST(Replies, ReportMemoryLimits) {
-  EXPECT_EQ(parse_memory_limit("4G"), gib(4));
-  EXPECT_EQ(parse_memory_limit("500M"), mib(500));
+  EXPECT_EQ(amount_of("4G"), gib(4));
+  EXPECT_EQ(amount_of("500M"), mib(500));
   for (const char* text : {"", kDenied, "4", "G", "4K", "4 G", "-4G", "4.5G", "99999999999999G"})
-    EXPECT_FALSE(parse_memory_limit(text)) << text;
+    EXPECT_FALSE(amount_of(text)) << text;
 }
 
 TEST(Replies, OfAServerReportItsLimitsAndItsClients) {

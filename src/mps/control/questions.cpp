@@ -115,27 +115,26 @@ Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_
   return pids;
 }
 
-// The line of a reply that has exactly one line.
-Result<std::string_view> only_line(std::string_view command, std::string_view text, std::string_view expected) {
-  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
-  const auto lines = lines_of(text);
-  if (lines.size() != 1) return unreadable(command, text, expected);
-  return lines[0];
+std::optional<Percent> percentage_in(std::string_view line) {
+  const auto percent = line.find('.') == line.npos ? std::unexpected(Error{}) : parse_percent(line);
+  return percent && *percent != Percent{} && *percent <= Percent::whole(100) ? std::optional(*percent) : std::nullopt;
+}
+
+bool is_state(std::string_view line) {
+  return !line.empty() && line.size() <= 32 &&
+         std::ranges::all_of(line, [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; });
 }
 
 // Removes the answers to get() from the front; a percentage of 0 was not there. Nothing is printed for a device without
 // a limit, so with several devices it is unknown which one is missing: then none has one here.
 DaemonLimits take_limits(const DaemonLimits& limits, std::vector<std::string_view>& lines) {
   DaemonLimits read{{}, Percent{}};
-  const auto threads = lines.empty() || lines[0].find('.') == std::string_view::npos
-                           ? std::unexpected(Error{})
-                           : parse_thread_percentage(lines[0]);
-  if (threads) {
+  if (const auto threads = lines.empty() ? std::nullopt : percentage_in(lines[0])) {
     read.threads = *threads;
     lines.erase(lines.begin());
   }
   for (const auto& [uuid, memory] : limits.memory) {
-    const auto limit = lines.empty() ? std::nullopt : parse_memory_limit(lines[0]);
+    const auto limit = lines.empty() ? std::nullopt : amount_of(lines[0]);
     if (!limit) continue;
     read.memory.emplace_back(uuid, *limit);
     lines.erase(lines.begin());
@@ -203,36 +202,12 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
   return input + kServers;
 }
 
-Result<std::string> parse_server_status(std::string_view text) {
-  TRY(const auto line, only_line("get_server_status", text, "one server state"));
-  const bool name = !line.empty() && line.size() <= 32 &&
-                    std::ranges::all_of(line, [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; });
-  if (!name) return unreadable("get_server_status", line, "a server state such as ACTIVE");
-  return std::string(line);
-}
-
-Result<Percent> parse_thread_percentage(std::string_view text) {
-  TRY(const auto line, only_line("get_default_active_thread_percentage", text, "one percentage"));
-  const auto percent = parse_percent(line);
-  if (!percent || *percent == Percent{} || *percent > Percent::whole(100)) {
-    return unreadable("get_default_active_thread_percentage", line, "a percentage above 0 and up to 100, such as 10.0");
-  }
-  return *percent;
-}
-
-std::optional<Bytes> parse_memory_limit(std::string_view line) {
-  const char unit = line.empty() ? ' ' : line.back();
-  const unsigned shift = unit == 'G' ? 30 : unit == 'M' ? 20 : 0;
-  const auto number = shift == 0 ? std::nullopt : parse_unsigned(line.substr(0, line.size() - 1));
-  if (!number || *number > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
-  return Bytes{*number << shift};
-}
-
 Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string_view text) {
   if (auto refusal = refusal_in("get_server_list", text)) return std::unexpected(*refusal);
   auto lines = lines_of(text);
-  TRY_STATUS(parse_thread_percentage(lines.empty() ? text : lines[0]));
   DaemonReply reply{take_limits(limits, lines), {}};
+  if (reply.defaults.threads == Percent{})
+    return unreadable("get_default_active_thread_percentage", text, "a percentage above 0 and up to 100, such as 10.0");
   TRY(reply.servers, parse_pids("get_server_list", lines, text));
   return reply;
 }
@@ -240,8 +215,10 @@ Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string
 Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text) {
   if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
   auto lines = lines_of(text);
+  if (lines.empty() || !is_state(lines[0]))
+    return unreadable("get_server_status", text, "a server state such as ACTIVE");
   ServerSeen reply;
-  TRY(reply.status, parse_server_status(lines.empty() ? text : lines[0]));
+  reply.status = lines[0];
   lines.erase(lines.begin());
   // A server that is starting may not know its limits yet: then the pids follow at once.
   auto read = take_limits(limits, lines);

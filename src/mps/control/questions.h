@@ -53,12 +53,7 @@ std::string turn_session(const std::vector<int>& servers, const DaemonLimits& li
 
 using Pids = std::vector<int>;
 
-// One reply each; `text` is everything that the program printed for the one command.
-Result<std::string> parse_server_status(std::string_view text);  // "INITIALIZING", "ACTIVE", "FAULT"
-Result<Percent> parse_thread_percentage(std::string_view text);  // "10.0"
-std::optional<Bytes> parse_memory_limit(std::string_view line);  // "14G", "500M"; absent: another line
-
-// Runs of several commands.
+// `text` is everything that the program printed for the commands of one run.
 struct DaemonReply {
   DaemonLimits defaults;
   Pids servers;  // that run now

@@ -238,9 +238,9 @@ class Endpoints final : public Admission, public RelayOwner {
 
   // --- from the pool and its daemon ---------------------------------------------------------------------------------
   Status serve() override;
-  void hold();  // the daemon does not serve: clients wait
-  // `clients` are those that the servers list, to find clients from before our start.
-  void clients_seen(const std::vector<os::ProcessRef>& clients);
+  void hold() override;
+  // Finds clients from before our start.
+  void clients_seen(const std::vector<os::ProcessRef>& clients) override;
   void read_log(const LogLine& line) override;
   void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
   // Without a relay `go` runs at once.

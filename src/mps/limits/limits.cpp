@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+
+#include "base/text.h"
 
 namespace tranche::mps {
 namespace {
@@ -15,6 +18,15 @@ constexpr std::uint32_t kPercentTolerance = 10;  // hundredths
 
 }  // namespace
 
+std::optional<Bytes> amount_of(std::string_view text) {
+  const auto digits = text.find_first_not_of("0123456789");
+  const auto unit = digits == text.npos ? std::string_view() : text.substr(digits);
+  const unsigned shift = unit == "G" || unit == "GB" ? 30 : unit == "M" || unit == "MB" ? 20 : 0;
+  const auto number = parse_unsigned(text.substr(0, digits)).value_or(0);
+  if (shift == 0 || number == 0 || number > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
+  return Bytes{number << shift};
+}
+
 std::string as_printed(Bytes limit) {
   return limit >= gib(1) ? fmt::format("{}G", limit.value >> 30) : fmt::format("{}M", limit.in_mib());
 }
@@ -26,13 +38,11 @@ std::string as_printed(Percent threads) {
 DaemonLimits limits_of(const plan::PlannedPool& pool) {
   DaemonLimits limits;
   Percent largest;
-  bool unlimited = pool.limits.empty();
   for (const auto& [uuid, client] : pool.limits) {
-    if (client.memory.in_mib() > 0) limits.memory.emplace_back(uuid, mib(client.memory.in_mib()));
-    if (client.threads == Percent{}) unlimited = true;
-    largest = std::max(largest, client.threads);
+    limits.memory.emplace_back(uuid, client.memory.in_mib() > 0 ? mib(client.memory.in_mib()) : kNoMemoryLimit);
+    largest = std::max(largest, client.threads == Percent{} ? Percent::whole(100) : client.threads);
   }
-  if (!unlimited) limits.threads = largest;
+  if (largest != Percent{}) limits.threads = largest;
   return limits;
 }
 
@@ -74,13 +84,6 @@ Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::s
   const Bytes least = std::ranges::min(held);
   for (std::size_t at = 0; at < pool_devices.size(); ++at)
     limits.memory.emplace_back(pool_devices[at], at < held.size() ? held[at] : least);
-  return limits;
-}
-
-DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices) {
-  DaemonLimits limits{{}, own.threads};
-  for (const auto& uuid : pool_devices)
-    limits.memory.emplace_back(uuid, memory_limit_of(own, uuid).value_or(kNoMemoryLimit));
   return limits;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,11 +18,11 @@ namespace tranche::mps {
 
 using DeviceMemory = std::pair<std::string, Bytes>;  // device UUID, limit
 struct DaemonLimits {
-  std::vector<DeviceMemory> memory;  // whole MiB; a device without a limit is absent
+  std::vector<DeviceMemory> memory;  // whole MiB
   Percent threads = Percent::whole(100);
   friend bool operator==(const DaemonLimits&, const DaemonLimits&) = default;
 };
-DaemonLimits limits_of(const plan::PlannedPool& pool);
+DaemonLimits limits_of(const plan::PlannedPool& pool);  // the pool's own, which are its largest; one on every device
 std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::string& uuid);
 // The limits that the daemon and its servers hold for clients of this grant: one on every device of the pool. The
 // driver applies the limit of the pool's n-th device to the n-th device that the client sees (measured:
@@ -30,8 +31,9 @@ std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::stri
 // Such a client may take memory of a device that it does not hold; the guard ends it. The thread percentage applies to
 // a whole process on all devices, so it is the grant's smallest. kInvalid: the grant holds no device of the pool.
 Result<DaemonLimits> limits_for(const GrantLimits& grant, std::span<const std::string> pool_devices);
-// The same for clients with the pool's own limits, which are its largest.
-DaemonLimits limits_for(const DaemonLimits& own, std::span<const std::string> pool_devices);
+
+// "4096M", "4GB": a whole number with a unit, as the daemon prints and clients write it. Absent: another text, or zero.
+std::optional<Bytes> amount_of(std::string_view text);
 
 // As the daemon's getter prints it: whole G rounded down, M below 1 G; percentages with one decimal.
 std::string as_printed(Bytes limit);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "base/text.h"
 
@@ -114,15 +113,6 @@ std::optional<TenantRemark> on_memory(std::string_view text, const DaemonLimits&
 }
 
 }  // namespace
-
-std::optional<Bytes> amount_of(std::string_view text) {
-  const auto digits = text.find_first_not_of("0123456789");
-  const auto unit = digits == text.npos ? std::string_view() : text.substr(digits);
-  const unsigned shift = unit == "G" || unit == "GB" ? 30 : unit == "M" || unit == "MB" ? 20 : 0;
-  const auto number = parse_unsigned(text.substr(0, digits)).value_or(0);
-  if (shift == 0 || number == 0 || number > std::numeric_limits<std::uint64_t>::max() >> shift) return std::nullopt;
-  return Bytes{number << shift};
-}
 
 std::optional<std::string> lifting(std::string_view value, const std::vector<std::string>& visible) {
   if (!lifts(value, visible)) return std::nullopt;

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/units.h"
 #include "mps/limits/limits.h"
 
 namespace tranche::mps {
@@ -26,9 +25,6 @@ struct TenantRemark {
 // `granted`: the memory of every device that the container sees, 0 where it is not limited.
 std::vector<TenantRemark> remarks_on(const std::string& threads, const std::string& memory,
                                      const DaemonLimits& granted);
-
-// "4096M", "4GB": a whole number with a unit, the only amounts that are known to limit. Absent: another text, or zero.
-std::optional<Bytes> amount_of(std::string_view text);
 
 // Why a client with this value of CUDA_MPS_PINNED_DEVICE_MEM_LIMIT would have no memory limit at all, as one sentence
 // with what to write instead; absent if that is not known. `visible` are the UUIDs of all devices that the client may

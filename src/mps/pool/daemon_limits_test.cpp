@@ -97,7 +97,7 @@ TEST_F(PoolAdmissionLimits, TheSameLimitsAgainCostNoSession) {
   bool at_once = false;
   pool_->set_next_limits(kSmall, [&](const Status& status) { at_once = status.has_value(); });
   EXPECT_TRUE(at_once);
-  EXPECT_EQ(set_limits(pool_->own_limits()), "set");
+  EXPECT_EQ(set_limits(pool_->supervisor().desired), "set");
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "10.0\n");
 }
 
@@ -108,7 +108,7 @@ TEST_F(PoolAdmissionLimits, LimitsThatDoNotReadBackAreAnErrorThatThePoolReports)
   EXPECT_THAT(set_limits(impossible), HasSubstr("was not read back"));
   EXPECT_THAT(pool_->supervisor().reason, HasSubstr("a grant's limits could not be set"));
   EXPECT_EQ(pool_->supervisor().state, State::kServing);
-  EXPECT_FALSE(pool_->holds(pool_->own_limits())) << "it is not known what it holds";
+  EXPECT_FALSE(pool_->holds(pool_->supervisor().desired)) << "it is not known what it holds";
   EXPECT_EQ(set_limits(kSmall), "set");
   EXPECT_EQ(pool_->supervisor().reason, "");
 }

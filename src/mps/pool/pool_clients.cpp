@@ -69,7 +69,11 @@ std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers) {
   const auto clients = client_pids(servers);
   listed_.heard(asked, clients);
+  std::vector<os::ProcessRef> living;
+  for (const int pid : clients)
+    if (const auto process = listed_.find(pid)) living.push_back(*process);
   settings_.admission->servers_listed(asked, server_pids(servers), clients);
+  settings_.admission->clients_seen(living);
 }
 
 // The relay holds its clients' processes: each pid that it reports is alive.
@@ -84,13 +88,6 @@ std::vector<int> PoolDaemon::clients() const {
   const auto listed = clients_of_servers();
   pids.insert(pids.end(), listed.begin(), listed.end());
   return pids;
-}
-
-std::vector<os::ProcessRef> PoolDaemon::listed() const {
-  std::vector<os::ProcessRef> processes;
-  for (const int pid : clients_of_servers())
-    if (const auto process = listed_.find(pid)) processes.push_back(*process);
-  return processes;
 }
 
 // Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
@@ -206,8 +203,7 @@ void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Term
 // (docs/internals/mps-contract.md, "A grant's own limits").
 
 bool PoolDaemon::holds(const DaemonLimits& limits) const {
-  if (state_.turn_unknown) return false;
-  return state_.turn ? *state_.turn == limits : own_limits() == limits;
+  return !state_.turn_unknown && limits_to_set(state_) == limits;
 }
 
 void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {

@@ -17,13 +17,12 @@
 namespace tranche::mps {
 namespace {
 
-constexpr Duration kServerPatience = std::chrono::seconds(2);  // from SIGTERM to SIGKILL
+constexpr Duration kServerPatience = std::chrono::seconds(3);  // before SIGKILL
 constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are connecting; then without a turn
 
 constexpr std::size_t kLongestOutput = 64 << 10;
 // Starting CUDA, creating a context, and the rest each have the deadline; the child exits if one takes too long.
 constexpr int kStages = 2;
-constexpr Duration kOrphanPatience = std::chrono::seconds(3);
 
 std::map<std::string, std::string> environment_of(const PoolSettings& settings, const grants::Paths& paths) {
   auto env = settings.binary.env;
@@ -44,14 +43,18 @@ bool looks_the_same(const Supervisor& a, const Supervisor& b) {
          a.turn == b.turn && a.servers == b.servers && a.restarts == b.restarts;
 }
 
+bool looks_the_same(const Proof& a, const Proof& b) {
+  return a.state == b.state && a.reason == b.reason && a.trusted == b.trusted && a.step == b.step &&
+         a.running == b.running;
+}
+
 }  // namespace
 
-// MPS servers that have to exit: kills those that are left after `patience`. `on_gone` runs when the last one has
-// exited. Loop thread.
+// MPS servers that have to exit: kills those that are left after a while. `on_gone` runs when the last one has exited.
+// Loop thread.
 class EndingServers {
  public:
-  EndingServers(os::Loop& loop, Duration patience, std::function<void()> on_gone)
-      : loop_(loop), patience_(patience), on_gone_(std::move(on_gone)) {}
+  EndingServers(os::Loop& loop, std::function<void()> on_gone) : loop_(loop), on_gone_(std::move(on_gone)) {}
   EndingServers(const EndingServers&) = delete;
   EndingServers& operator=(const EndingServers&) = delete;
 
@@ -62,7 +65,7 @@ class EndingServers {
     if (signal != 0) (void)(*process)->signal(signal);
     watched_[server.pid] = *std::move(process);
     if (timer_.running()) return;
-    timer_.start(patience_, [this] {
+    timer_.start(kServerPatience, [this] {
       for (const auto& [pid, each] : watched_) (void)each->signal(SIGKILL);
     });
   }
@@ -77,58 +80,22 @@ class EndingServers {
   }
 
   os::Loop& loop_;
-  Duration patience_;
   std::function<void()> on_gone_;
   std::map<pid_t, std::unique_ptr<os::Process>> watched_;
   os::Timer timer_{loop_};
 };
 
-// Carries out what the proof machine (mps/proof/proof.h) decides for one pool: runs the CUDA starts, and terminates
-// clients, servers or the daemon when they fail. It decides nothing itself. A CUDA start is `tranche probe` through the
-// daemon's pipe, on one device of the pool after the other: a child process, because a start that hangs cannot be
-// cancelled. A part of its pool's daemon. Loop thread.
+// Carries out what the proof machine decides for one pool: runs the CUDA starts, and terminates clients, servers or the
+// daemon when they fail. A CUDA start is `tranche probe` through the daemon's pipe, on one device of the pool after the
+// other: a child process, because a start that hangs cannot be cancelled. A part of its pool's daemon. Loop thread.
 class Prover {
  public:
-  Prover(os::Loop& loop, ProofSettings settings, PoolDaemon& pool)
-      : loop_(loop), settings_(settings), pool_(pool), ending_(loop, kServerPatience, [this] { feed(StepDone{}); }) {}
+  Prover(os::Loop& loop, PoolDaemon& pool)
+      : loop_(loop), pool_(pool), ending_(loop, [this] { pool_.feed(StepDone{}); }) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
-  void feed(ProofEvent event) {
-    events_.push_back(std::move(event));
-    if (stepping_) return;
-    stepping_ = true;
-    const Proof before = state_;
-    while (!events_.empty()) {
-      const ProofEvent next = std::move(events_.front());
-      events_.pop_front();
-      for (const auto& action : step(state_, next, loop_.now(), settings_))
-        std::visit([this](const auto& a) { act(a); }, action);
-    }
-    stepping_ = false;
-    arm_timer();
-    const bool same = before.state == state_.state && before.reason == state_.reason &&
-                      before.trusted == state_.trusted && before.step == state_.step &&
-                      before.running == state_.running;
-    if (!same) pool_.proof_changed(before);
-  }
-
-  void set_every(Duration every) {
-    if (every == settings_.every) return;
-    settings_.every = every;
-    if (state_.serves) feed(PoolServes{});
-  }
-
-  const Proof& state() const { return state_; }
   pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
-
- private:
-  void arm_timer() {
-    timer_.stop();
-    const auto at = wake_at(state_, settings_);
-    if (!at) return;
-    timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(ProofTick{}); });
-  }
 
   void act(const StartProof&) {
     turn_timer_.start(kTurnPatience, [this] { start(); });
@@ -140,6 +107,28 @@ class Prover {
     });
   }
 
+  void act(const CancelProof&) {
+    turn_timer_.stop();
+    deadline_.stop();
+    process_.reset();
+    turn_.reset();
+  }
+
+  void act(const EndStep& action) {
+    switch (action.step) {
+      case Step::kClients:
+        return pool_.end_clients(clients(), [this](const auto&) { pool_.feed(StepDone{}); });
+      case Step::kServers:
+        return end_servers();
+      case Step::kDaemon:
+        return pool_.feed(Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " +
+                                  pool_.proof_.reason});
+      case Step::kNone:
+        return;
+    }
+  }
+
+ private:
   void start() {
     device_ = 0;
     const auto listed = pool_.clients_of_servers();
@@ -156,7 +145,7 @@ class Prover {
                         .kill_on_drop = true,
                         .die_with_parent = true};
     for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
-    command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(settings_.deadline).count()));
+    command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(deadline()).count()));
     if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
     auto process = os::Process::start(
         loop_, command,
@@ -172,7 +161,7 @@ class Prover {
     }
     process_ = *std::move(process);
     own_.insert(pid());
-    deadline_.start(kStages * settings_.deadline, [this] { ended({.signalled = true, .code = SIGKILL}, true); });
+    deadline_.start(kStages * deadline(), [this] { ended({.signalled = true, .code = SIGKILL}, true); });
   }
 
   void ended(const os::ExitNote& note, bool timed_out) {
@@ -187,7 +176,7 @@ class Prover {
 
   void finish(const ProofReading& reading) {
     turn_.reset();
-    feed(ProofEnded{reading.verdict, reading.reason, !clients().empty(), !pool_.servers().empty()});
+    pool_.feed(ProofEnded{reading.verdict, reading.reason, !clients().empty(), !pool_.servers().empty()});
   }
 
   std::vector<int> clients() const {
@@ -196,45 +185,17 @@ class Prover {
     return pids;
   }
 
-  void act(const CancelProof&) {
-    turn_timer_.stop();
-    deadline_.stop();
-    process_.reset();
-    turn_.reset();
-  }
-
-  void act(const EndStep& action) {
-    switch (action.step) {
-      case Step::kClients:
-        return pool_.end_clients(clients(), [this](const auto&) { feed(StepDone{}); });
-      case Step::kServers:
-        return end_servers();
-      case Step::kDaemon:
-        soon_.start(Duration{}, [this, why = state_.reason] {
-          pool_.feed(
-              Replace{"new CUDA programs do not start, and ending its clients and servers did not help: " + why});
-        });
-        return;
-      case Step::kNone:
-        return;
-    }
-  }
-
   // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
   void end_servers() {
     for (const int pid : pool_.servers())
       if (const auto ref = os::process_ref(pid)) ending_.watch(*ref, SIGTERM);
-    if (ending_.none_left()) soon_.start(Duration{}, [this] { feed(StepDone{}); });
+    if (ending_.none_left()) pool_.feed(StepDone{});
   }
 
+  Duration deadline() const { return pool_.settings_.proof.deadline; }
+
   os::Loop& loop_;
-  ProofSettings settings_;
   PoolDaemon& pool_;
-  Proof state_;
-  std::deque<ProofEvent> events_;
-  bool stepping_ = false;
-  os::Timer timer_{loop_};
-  os::Timer soon_{loop_};  // for work that must not run inside the caller's callback
   os::Timer turn_timer_{loop_};
   ProofTurn turn_;
   std::size_t device_ = 0;   // of the pool, on which CUDA is started
@@ -246,7 +207,8 @@ class Prover {
   EndingServers ending_;
 };
 
-Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings, OnChange on_change) {
+Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings,
+                                                     std::function<void()> on_change) {
   TRY_STATUS(make_pool_dirs(settings.paths, settings.id));
   TRY(const auto log, os::Dir::open(settings.paths.log(settings.id)));
   if (settings.proof_program.empty()) settings.proof.every = {};
@@ -263,28 +225,22 @@ Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSetting
   return pool;
 }
 
-PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change)
+PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, std::function<void()> on_change)
     : loop_(loop),
       settings_(std::move(settings)),
       on_change_(std::move(on_change)),
       environment_(environment_of(settings_, settings_.paths)),
       daemon_environment_(environment_at_home(settings_.home, environment_of(settings_, paths_at_home(settings_)))),
       sessions_(loop, {{settings_.binary.path}, environment_}),
-      prover_(std::make_unique<Prover>(loop, settings_.proof, *this)),
-      orphans_(std::make_unique<EndingServers>(loop, kOrphanPatience, [this] { report_change(state_); })) {}
+      prover_(std::make_unique<Prover>(loop, *this)),
+      orphans_(std::make_unique<EndingServers>(loop, [this] { on_change_(); })) {}
 
 PoolDaemon::~PoolDaemon() = default;
 
-void PoolDaemon::doubt() {
-  prover_->feed(Doubt{.paced = true});
-}
-
 void PoolDaemon::prove_every(Duration every) {
-  prover_->set_every(settings_.proof_program.empty() ? Duration{} : every);
-}
-
-const Proof& PoolDaemon::proof() const {
-  return prover_->state();
+  if (settings_.proof_program.empty()) every = {};
+  if (every == std::exchange(settings_.proof.every, every) || !proof_.serves) return;
+  feed(PoolServes{});
 }
 
 pid_t PoolDaemon::proof_pid() const {
@@ -292,16 +248,15 @@ pid_t PoolDaemon::proof_pid() const {
 }
 
 std::string_view PoolDaemon::state_name() const {
-  return state_.state == State::kServing ? pool_word(prover_->state()) : to_string(state_.state);
+  return state_.state == State::kServing ? pool_word(proof_) : to_string(state_.state);
 }
 
 std::string PoolDaemon::reason() const {
-  const auto& proof = prover_->state();
-  if (state_.state != State::kServing || proof.trusted) return state_.reason;
-  if (proof.state != ProofState::kFailed)
+  if (state_.state != State::kServing || proof_.trusted) return state_.reason;
+  if (proof_.state != ProofState::kFailed)
     return "a CUDA start through the daemon is under way; it serves when that works";
-  std::string text = "new CUDA programs do not start: " + proof.reason;
-  if (proof.step != Step::kNone) text += fmt::format("; to repair it, its {} were ended", to_string(proof.step));
+  std::string text = "new CUDA programs do not start: " + proof_.reason;
+  if (proof_.step != Step::kNone) text += fmt::format("; to repair it, its {} were ended", to_string(proof_.step));
   return text;
 }
 
@@ -310,51 +265,66 @@ bool PoolDaemon::gone() const {
 }
 
 // Actions may raise events at once (a daemon that cannot be executed): these are queued.
-void PoolDaemon::feed(Event event) {
+void PoolDaemon::feed(AnyEvent event) {
   events_.push_back(std::move(event));
   if (stepping_) return;
   stepping_ = true;
   const Supervisor before = state_;
+  const Proof proof_before = proof_;
   while (!events_.empty()) {
-    const Event next = std::move(events_.front());
+    const AnyEvent next = std::move(events_.front());
     events_.pop_front();
-    const State was = state_.state;
-    const auto actions = step(state_, next, loop_.now(), settings_.supervisor);
-    if (!state_.asking) question_.reset();
-    for (const auto& action : actions) std::visit([this](const auto& a) { act(a); }, action);
-    if (state_.state != State::kServing) abandon_next_limits();
-    inform_prover(was);
+    std::visit([this](const auto& one) { carry_out(one); }, next);
   }
   stepping_ = false;
   arm_timer();
-  if (!looks_the_same(before, state_)) report_change(before);
+  if (!looks_the_same(before, state_) || !looks_the_same(proof_before, proof_)) on_change_();
+}
+
+void PoolDaemon::carry_out(const Event& event) {
+  const State was = state_.state;
+  const auto actions = step(state_, event, loop_.now(), settings_.supervisor);
+  if (!state_.asking) question_.reset();
+  for (const auto& action : actions) std::visit([this](const auto& a) { act(a); }, action);
+  if (state_.state != State::kServing) {
+    if (was == State::kServing) settings_.admission->hold();
+    abandon_next_limits();
+  }
+  inform_prover(was);
+}
+
+void PoolDaemon::carry_out(const ProofEvent& event) {
+  const Step was = proof_.step;
+  for (const auto& action : step(proof_, event, loop_.now(), settings_.proof))
+    std::visit([this](const auto& a) { prover_->act(a); }, action);
+  if (proof_.step != was && proof_.step != Step::kNone)
+    log::error("pool.ended_to_mend",
+               {{"pool", settings_.id}, {"what", to_string(proof_.step)}, {"why", proof_.reason}});
 }
 
 void PoolDaemon::inform_prover(State was) {
   const State is = state_.state;
   if (is != was && is == State::kServing) {
-    prover_->feed(PoolServes{});
+    feed(PoolServes{});
   } else if (is != was && is == State::kConfiguring && was == State::kServing) {
-    prover_->feed(PoolLeft{PoolLeft::Why::kLimits});
+    feed(PoolLeft{PoolLeft::Why::kLimits});
   } else if (is != was && is != State::kConfiguring) {
     const bool same_daemon = state_.alive && !state_.dying && is != State::kStopping;
-    prover_->feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
+    feed(PoolLeft{same_daemon ? PoolLeft::Why::kSame : PoolLeft::Why::kDaemon});
   }
-  prover_->feed(FaultHandled{std::ranges::find(state_.servers, "FAULT", &ServerSeen::status) != state_.servers.end()});
+  feed(FaultHandled{std::ranges::find(state_.servers, "FAULT", &ServerSeen::status) != state_.servers.end()});
 }
 
 void PoolDaemon::arm_timer() {
   timer_.stop();
-  const auto at = wake_at(state_);
+  auto at = wake_at(state_);
+  if (const auto proof_at = wake_at(proof_, settings_.proof); proof_at)
+    at = std::min(at.value_or(*proof_at), *proof_at);
   if (!at) return;
-  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] { feed(Tick{}); });
-}
-
-void PoolDaemon::proof_changed(const Proof& before) {
-  const auto& proof = prover_->state();
-  if (proof.step != before.step && proof.step != Step::kNone)
-    log::error("pool.ended_to_mend", {{"pool", settings_.id}, {"what", to_string(proof.step)}, {"why", proof.reason}});
-  report_change(state_);
+  timer_.start(std::max(Duration{}, *at - loop_.now()), [this] {
+    feed(Tick{});
+    feed(ProofTick{});
+  });
 }
 
 void PoolDaemon::read_log_line(const std::string& line) {
@@ -374,7 +344,7 @@ void PoolDaemon::read_log_line(const std::string& line) {
                            {"kind", to_string(fault.kind)},
                            {"culprit_pid", fault.culprit},
                            {"server", fault.server}});
-  report_change(state_);
+  on_change_();
 }
 
 // The prover doubts after events that preceded a wedge in practice: faults, exits of servers. Not after the death of
@@ -396,7 +366,7 @@ void PoolDaemon::act_on(const LogLine& line) {
       return feed(ServerLogged{line.writer, "FAULT"});
     case LogWhat::kFatalCulprit:
     case LogWhat::kFatalException:
-      return prover_->feed(Doubt{});
+      return feed(Doubt{});
     case LogWhat::kClientRefused:
       return log::warning("mps.client_refused",
                           {{"pool", settings_.id}, {"pid", line.pid}, {"cuda_error", line.number}});

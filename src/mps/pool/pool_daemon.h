@@ -1,7 +1,7 @@
 #pragma once
-// The daemon of one pool: carries out what the supervisor (mps/daemon/supervisor.h) decides for one control daemon, and
-// sends it events. Owns the daemon's process, control sessions, log and directories, and the prover, which starts CUDA
-// through the daemon. It decides nothing itself.
+// The daemon of one pool: carries out what the supervisor (mps/daemon/supervisor.h) decides for one control daemon and
+// the proof machine (mps/proof/proof.h) for its CUDA starts, and sends them events. Owns the daemon's process, control
+// sessions, log and directories. It decides nothing itself.
 //
 // Dropping one that was not stopped leaves the daemon running, for the next start of this program to adopt: clients
 // survive a restart of this program. Loop thread only.
@@ -14,6 +14,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/result.h"
@@ -64,6 +65,7 @@ class Admission {
  public:
   // The daemon serves, and its limits are enforced: clients may connect.
   virtual Status serve() { return {}; }
+  virtual void hold() {}  // the daemon does not serve any more: clients wait
   // Makes the pool's own limits, and no grant's, apply to a proof until the turn is dropped; `go` runs once, perhaps
   // inside the call.
   virtual ProofTurn take_turn(std::function<void()> go) {
@@ -83,6 +85,7 @@ class Admission {
   virtual void read_log(const LogLine&) {}
   // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
   virtual void servers_listed(std::uint64_t, const std::vector<int>&, const std::vector<int>&) {}
+  virtual void clients_seen(const std::vector<os::ProcessRef>&) {}  // those of the list that live
   virtual ~Admission() = default;
 };
 
@@ -110,14 +113,14 @@ struct PoolSettings : DaemonSettings {
 std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
 std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 
-class Prover;         // carries out what the proof machine (mps/proof/proof.h) decides
+class Prover;         // starts CUDA through the daemon
 class EndingServers;  // servers that have to exit
 
 class PoolDaemon {
  public:
-  // A visible property changed: of the supervisor, the proof or the faults.
-  using OnChange = std::function<void(const Supervisor& before, const Supervisor& after)>;
-  static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings, OnChange on_change);
+  // on_change: a visible property changed, of the supervisor, the proof or the faults.
+  static Result<std::unique_ptr<PoolDaemon>> open(os::Loop& loop, PoolSettings settings,
+                                                  std::function<void()> on_change);
   ~PoolDaemon();
   PoolDaemon(const PoolDaemon&) = delete;
   PoolDaemon& operator=(const PoolDaemon&) = delete;
@@ -127,7 +130,7 @@ class PoolDaemon {
   void look() { feed(LookNow{}); }    // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
-  void doubt();
+  void doubt() { feed(Doubt{.paced = true}); }
   void prove_every(Duration every);
   // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
   // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the
@@ -136,19 +139,16 @@ class PoolDaemon {
   using Done = std::function<void(const Status&)>;
   void set_next_limits(const DaemonLimits& limits, Done done);
   bool holds(const DaemonLimits& limits) const;  // set and read back already
-  // The limits of clients without limits of their own: the pool's largest.
-  DaemonLimits own_limits() const { return limits_for(state_.desired, settings_.devices); }
   // Terminates clients by stop, wait, kill (client_ending.h). Their queued GPU work gets the stop patience, or no time
   // if they are the pool's only clients. A process that neither the relay nor the servers know is not touched, unless
   // the kernel kills it with these (KilledWith): it gets the same time, and no outcome. One outcome for each distinct
   // client; `done` runs once, in a callback of its own, and never after the pool is destroyed.
   void end_clients(const std::vector<int>& pids, Endings::Done done);
   void client_ended(int pid) { listed_.ended(pid); }  // from the relay; the servers may list the pid for a while
-  std::vector<os::ProcessRef> listed() const;         // by its servers, if alive
   void set_stop_patience(Duration patience) { stop_patience_ = patience; }
 
   const Supervisor& supervisor() const { return state_; }
-  const Proof& proof() const;
+  const Proof& proof() const { return proof_; }
   pid_t proof_pid() const;  // our own client; 0 = no proof runs
   const FaultHistory& faults() const { return faults_; }
   const std::vector<std::string>& start_notes() const { return start_notes_; }
@@ -163,11 +163,12 @@ class PoolDaemon {
 
  private:
   friend class Prover;
-  PoolDaemon(os::Loop& loop, PoolSettings settings, OnChange on_change);
-  void feed(Event event);
+  PoolDaemon(os::Loop& loop, PoolSettings settings, std::function<void()> on_change);
+  using AnyEvent = std::variant<Event, ProofEvent>;
+  void feed(AnyEvent event);
+  void carry_out(const Event& event);
+  void carry_out(const ProofEvent& event);
   void arm_timer();
-  void report_change(const Supervisor& before) { on_change_(before, state_); }
-  void proof_changed(const Proof& before);
 
   void act(const SpawnDaemon&);
   void act(const Ask& action) { ask(action.limits, exchange_for(action)); }
@@ -209,11 +210,12 @@ class PoolDaemon {
 
   os::Loop& loop_;
   PoolSettings settings_;
-  OnChange on_change_;
+  std::function<void()> on_change_;
   std::map<std::string, std::string> environment_;         // for queries to the daemon
   std::map<std::string, std::string> daemon_environment_;  // the daemon's own, with paths as its home names them
   Supervisor state_;
-  std::deque<Event> events_;
+  Proof proof_;
+  std::deque<AnyEvent> events_;
   bool stepping_ = false;
   os::Timer timer_{loop_};
   std::unique_ptr<os::Process> daemon_;

@@ -155,12 +155,12 @@ TEST_F(PoolTest, PoolsAreClosedToOtherUsersAlsoWhereTheyWereOpen) {
     struct stat status{};
     return ::stat(pools.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
   };
-  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kOwner));
+  ASSERT_TRUE(set_reach(scratch_ / "mps", false));
   EXPECT_EQ(mode(), 0700u);
-  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kServers));
+  ASSERT_TRUE(set_reach(scratch_ / "mps", true));
   EXPECT_EQ(mode(), 0711u) << "servers of other users pass, and list nothing";
   ASSERT_EQ(::chmod(pools.c_str(), 0755), 0);
-  ASSERT_TRUE(set_reach(scratch_ / "mps", Reach::kOwner));
+  ASSERT_TRUE(set_reach(scratch_ / "mps", false));
   EXPECT_EQ(mode(), 0700u);
 }
 
@@ -295,7 +295,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
   const pid_t pid = pool_->daemon_pid();
   auto other = settings();
   other.devices = {"GPU-9d8e7f60-aaaa-bbbb-cccc-ddddeeeeffff"};
-  auto second = PoolDaemon::open(*loop_, other, [](const auto&, const auto&) {});
+  auto second = PoolDaemon::open(*loop_, other, [] {});
   ASSERT_TRUE(second);
   (*second)->want(kLimits);
   ASSERT_TRUE(until([&] { return (*second)->supervisor().state == State::kBackingOff; }));
@@ -309,7 +309,7 @@ TEST_F(PoolTest, LeavesAForeignDaemonAloneAndNamesIt) {
 TEST_F(PoolTest, RefusesAPathThatIsTooLongForASocket) {
   auto s = settings();
   s.paths.mps_root = scratch_ / std::string(80, 'x');
-  const auto pool = PoolDaemon::open(*loop_, s, [](const auto&, const auto&) {});
+  const auto pool = PoolDaemon::open(*loop_, s, [] {});
   ASSERT_FALSE(pool);
   EXPECT_THAT(pool.error().what, HasSubstr("choose a shorter MPS root"));
 }
@@ -319,7 +319,7 @@ TEST_F(PoolTest, GivesUpOnAProgramThatCannotRunAndSaysSo) {
   auto s = settings();
   s.binary.path = scratch_ / "nothing";
   s.supervisor = fast_;
-  auto pool = PoolDaemon::open(*loop_, s, [](const auto&, const auto&) {});
+  auto pool = PoolDaemon::open(*loop_, s, [] {});
   ASSERT_TRUE(pool);
   (*pool)->want(kLimits);
   ASSERT_TRUE(until([&] { return (*pool)->supervisor().state == State::kGivenUp; }));

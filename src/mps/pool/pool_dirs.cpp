@@ -74,8 +74,8 @@ Status make_pool_dirs(const grants::Paths& paths, const std::string& pool) {
   return {};
 }
 
-Status set_reach(const std::string& mps_root, Reach reach) {
-  const mode_t mode = reach == Reach::kOwner ? 0700 : 0711;
+Status set_reach(const std::string& mps_root, bool servers_of_users) {
+  const mode_t mode = servers_of_users ? 0711 : 0700;
   TRY(const os::Dir root, os::Dir::create(mps_root, 0755));
   TRY(const os::Dir pools, root.make_subdir("pools", mode));
   // An existing directory may be from a version that let every user enter.
@@ -112,14 +112,10 @@ std::string judge_open_files(unsigned long limit) {
 }
 
 std::string for_containers(const std::string& label) {
-  const auto fields = split(label, ':');
+  auto fields = split(label, ':');
   if (fields.size() < 4) return {};
-  std::string wanted;
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    if (i > 0) wanted += ':';
-    wanted += i == 2 ? kContainerType : fields[i];
-  }
-  return wanted;
+  fields[2] = kContainerType;
+  return fmt::format("{}", fmt::join(fields, ":"));
 }
 
 Result<std::vector<std::string>> check_before_start(const std::string& pipe, const std::string& endpoints,

@@ -10,12 +10,11 @@
 
 namespace tranche::mps {
 
-// Which users can access `<mps-root>/pools`. The daemon's own files are accessible to every user (measured: sockets and
-// pid file 0666), and containers get their grant's directory by a mount, so no other user needs access: kOwner. If one
-// MPS server cannot serve all users, MPS starts servers as the clients' users, which have to reach the daemon: kServers
-// (they can pass through the directory, but not list it).
-enum class Reach { kOwner, kServers };
-Status set_reach(const std::string& mps_root, Reach reach);  // also of an existing directory
+// Which users can access `<mps-root>/pools`, also an existing directory. The daemon's own files are accessible to every
+// user (measured: sockets and pid file 0666), and containers get their grant's directory by a mount, so no other user
+// needs access. If one MPS server cannot serve all users, MPS starts servers as the clients' users, which have to reach
+// the daemon: they can pass through the directory, but not list it.
+Status set_reach(const std::string& mps_root, bool servers_of_users);
 
 // Creates the pipe, log and endpoint directories. kInvalid: a socket's path would be longer than the kernel accepts;
 // the daemon itself would not report that.

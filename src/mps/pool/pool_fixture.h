@@ -65,8 +65,8 @@ class PoolTest : public ::testing::Test {
     return s;
   }
   void open_pool() {
-    auto pool = PoolDaemon::open(*loop_, settings(), [this](const Supervisor&, const Supervisor& after) {
-      history_.push_back(after);
+    auto pool = PoolDaemon::open(*loop_, settings(), [this] {
+      history_.push_back(pool_->supervisor());
       wake();
     });
     ASSERT_TRUE(pool) << to_string(pool.error());

@@ -132,8 +132,7 @@ Status Pool::open() {
     set_places();
     settings.admission = endpoints_.get();
   }
-  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings),
-                                [this](const auto& before, const auto& after) { daemon_changed(before, after); }));
+  TRY(daemon_, PoolDaemon::open(set_.loop_, std::move(settings), [this] { daemon_changed(); }));
   daemon_->set_stop_patience(set_.sharing_.stop_patience);
   return {};
 }
@@ -158,22 +157,14 @@ void Pool::end_all_clients() {
 // --- its daemon ----------------------------------------------------------------------------------------------------
 
 // The daemon may be discarded only after its own callback.
-void Pool::daemon_changed(const Supervisor& before, const Supervisor& after) {
+void Pool::daemon_changed() {
   look_at_memory();
-  inform_endpoints(before, after);
   log_state();
   const auto note = capacity_note();
   if (!std::exchange(nearly_full_, !note.empty()) && nearly_full_)
     log::warning("pool.nearly_full", {{"pool", id_}, {"why", note}});
   set_.on_change_();
   set_.look_soon();
-}
-
-// The daemon itself opens them, in the callback in which its limits were read back.
-void Pool::inform_endpoints(const Supervisor& before, const Supervisor& after) {
-  if (!endpoints_) return;
-  if (after.state != State::kServing && before.state == State::kServing) endpoints_->hold();
-  endpoints_->clients_seen(daemon_->listed());
 }
 
 void Pool::look_at_memory() {
@@ -206,10 +197,9 @@ void Pool::log_state() {
 void Pool::log_limits() const {
   for (const auto& limit : planned_.limits) {
     const auto* device = planned_device(limit.uuid);
-    const auto* gpu = device == nullptr ? nullptr : gpu::find_gpu(set_.inventory_, device->gpu_uuid);
-    if (gpu == nullptr) continue;
+    if (device == nullptr) continue;
     const double gib_of_memory = static_cast<double>(device->memory.in_mib()) / 1024.0;
-    log::info("Set device pinned memory limit", {{"device", gpu->index},
+    log::info("Set device pinned memory limit", {{"device", plan::by_index(*device).first},
                                                  {"total_memory_gb", std::round(gib_of_memory * 100.0) / 100.0},
                                                  {"replicas", device->slots},
                                                  {"limit_per_replica_mib", device->share.memory.in_mib()},
@@ -262,7 +252,7 @@ void Pool::server_doubted() {
 
 Result<DaemonLimits> Pool::limits_for(const std::optional<GrantLimits>& limits) const {
   if (!daemon_) return fail(Kind::kUnavailable, "the MPS pool has no daemon", id_);
-  return limits ? mps::limits_for(*limits, daemon_->settings().devices) : daemon_->own_limits();
+  return limits ? mps::limits_for(*limits, daemon_->settings().devices) : daemon_->supervisor().desired;
 }
 
 void Pool::set_next_limits(const std::optional<GrantLimits>& limits, PoolDaemon::Done done) {
@@ -307,12 +297,11 @@ void PoolSet::set_binary(const Result<ControlBinary>& binary) {
   on_change_();
 }
 
-void PoolSet::want(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Sharing& sharing) {
+void PoolSet::want(const plan::Plan& plan, const config::Sharing& sharing) {
   settings_.daemons.proof.every = sharing.proof_every;
   if (endpoints_) endpoints_->settings.policy = sharing.endpoint;
   sharing_ = sharing;
   plan_ = plan;
-  inventory_ = inventory;
   for (const auto& planned : plan.pools) pools_.try_emplace(planned.id, *this, planned.id);
   for (auto& [id, pool] : pools_) pool.set_planned(plan::find_pool(plan, id));
   for (auto& [id, pool] : pools_) pool.follow_plan();

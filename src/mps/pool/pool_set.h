@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "config/model.h"
-#include "gpu/inventory/inventory.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/daemon/server_memory.h"
@@ -77,8 +76,7 @@ class Pool final : public EndpointsPool {
   void end_all_clients();
 
   // --- its daemon --------------------------------------------------------------------------------------------------
-  void daemon_changed(const Supervisor& before, const Supervisor& after);
-  void inform_endpoints(const Supervisor& before, const Supervisor& after);
+  void daemon_changed();
   void look_at_memory();
   void log_state();
   void log_limits() const;
@@ -109,7 +107,7 @@ class PoolSet {
 
   // nullopt: the program was not found yet, and why.
   void set_binary(const Result<ControlBinary>& binary);
-  void want(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Sharing& sharing);
+  void want(const plan::Plan& plan, const config::Sharing& sharing);
   // Devices that containers hold without MPS: no daemon is started on them, and a daemon without clients stops.
   void set_other_holders(std::set<std::string> devices);
   // A condition that kept a pool from stopping or starting may be gone.
@@ -148,7 +146,6 @@ class PoolSet {
   std::function<void()> on_change_;  // a visible property changed
   Result<ControlBinary> binary_ = fail(Kind::kUnavailable, "the MPS control program is being looked for");
   plan::Plan plan_;
-  gpu::Inventory inventory_;
   config::Sharing sharing_;
   std::set<std::string> other_holders_;  // devices that containers hold without MPS
   bool closing_ = false;

@@ -81,7 +81,7 @@ TEST_F(PoolProof, WithoutACudaLibraryIsUnknownAndServes) {
   program_ = {std::string(std::getenv("TRANCHE_BUILD")) + "/standins/probe-alone"};
   auto s = settings();
   s.binary.env["LD_LIBRARY_PATH"] = scratch_ / "nothing";
-  auto pool = PoolDaemon::open(*loop_, s, [this](const auto&, const auto&) { wake(); });
+  auto pool = PoolDaemon::open(*loop_, s, [this] { wake(); });
   ASSERT_TRUE(pool);
   pool_ = *std::move(pool);
   pool_->want(kLimits);

@@ -115,7 +115,7 @@ class MpsProgram {
     TRY(lock_, lock_mps_root(root_));
     // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
     TRY_STATUS(root->remove_tree("mps.sock"));
-    TRY_STATUS(mps::set_reach(root_, mps::Reach::kOwner));
+    TRY_STATUS(mps::set_reach(root_, /*servers_of_users=*/false));
     raise_open_file_limit();
     // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -271,7 +271,7 @@ class MpsProgram {
     log::info("mps_control.found",
               {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
     const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
-    if (const auto set = mps::set_reach(root_, servers_of_users ? mps::Reach::kServers : mps::Reach::kOwner); !set)
+    if (const auto set = mps::set_reach(root_, servers_of_users); !set)
       log::error("pools.reach", {{"why", set.error()}});
     pools_->set_binary(binary);
     if (!pools_->serves_all_users()) {
@@ -318,7 +318,7 @@ class MpsProgram {
         plan_problems_.clear();
         if (plan->pools.empty()) log::info("mps.nothing_to_share", {{"why", "no resource is shared by MPS"}});
         read_other_holders();  // they were written before this configuration, but their notification may come after it
-        pools_->want(*plan, kept, config_.view().config.sharing);
+        pools_->want(*plan, config_.view().config.sharing);
       } else if (plan.error() != plan_problems_) {
         plan_problems_ = plan.error();  // the previous plan stays
         config::log_problems(plan_problems_);

@@ -25,7 +25,7 @@
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
 #include "mps/control/control_client.h"
-#include "mps/limits/tenant_limits.h"
+#include "mps/limits/limits.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 #include "os/socket/status_socket.h"
