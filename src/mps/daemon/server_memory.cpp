@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "base/text.h"
 #include "os/files/files.h"
@@ -29,10 +30,7 @@ constexpr std::size_t kLongestMaps = 8 << 20;  // of a process with a CUDA conte
 
 bool ServerMemory::look(pid_t server) {
   if (server == 0) return false;
-  if (server != looked_at_) {
-    looked_at_ = server;
-    looks_ = 0;
-  }
+  if (std::exchange(looked_at_, server) != server) looks_ = 0;
   if (looks_ == kMostLooks) return false;
   const auto maps = os::read_file(fmt::format("/proc/{}/maps", server), kLongestMaps);
   const auto found = maps ? shared_memory_in(*maps) : SharedMemory::kUnknown;
