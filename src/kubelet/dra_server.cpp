@@ -1,7 +1,6 @@
 #include "kubelet/dra_server.h"
 
 #include <dra/v1/api.grpc.pb.h>
-#include <dra/v1beta1/api.grpc.pb.h>
 #include <dra_health/v1/api.grpc.pb.h>
 #include <dra_health/v1alpha1/api.grpc.pb.h>
 #include <grpcpp/support/server_callback.h>
@@ -24,11 +23,10 @@
 namespace tranche::kubelet {
 namespace {
 
-namespace dra_api = k8s::io::kubelet::pkg::apis::dra;
+namespace dra_api = k8s::io::kubelet::pkg::apis::dra::v1;
 
 // kubelet takes the first of each kind that it knows.
-constexpr const char* kServices[] = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth",
-                                     "v1alpha1.DRAResourceHealth"};
+constexpr const char* kServices[] = {"v1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"};
 constexpr Duration kStopWithin = std::chrono::milliseconds(500);
 constexpr Duration kHealthEvery = std::chrono::seconds(60);
 constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
@@ -78,31 +76,15 @@ class DraCalls {
   bool closed_ = false;
 };
 
-struct DraV1 {
-  using Service = dra_api::v1::DRAPlugin::CallbackService;
-  using PrepareRequest = dra_api::v1::NodePrepareResourcesRequest;
-  using PrepareResponse = dra_api::v1::NodePrepareResourcesResponse;
-  using UnprepareRequest = dra_api::v1::NodeUnprepareResourcesRequest;
-  using UnprepareResponse = dra_api::v1::NodeUnprepareResourcesResponse;
-};
-struct DraV1beta1 {
-  using Service = dra_api::v1beta1::DRAPlugin::CallbackService;
-  using PrepareRequest = dra_api::v1beta1::NodePrepareResourcesRequest;
-  using PrepareResponse = dra_api::v1beta1::NodePrepareResourcesResponse;
-  using UnprepareRequest = dra_api::v1beta1::NodeUnprepareResourcesRequest;
-  using UnprepareResponse = dra_api::v1beta1::NodeUnprepareResourcesResponse;
-};
-
-// kubelet's calls about claims, on their way from gRPC's threads to the loop and back; v1 and v1beta1 by one template,
-// for the messages are the same but for the share's id. Methods in PascalCase are kubelet calling us.
-template <class Api>
-class DraService final : public Api::Service {
+// kubelet's calls about claims, on their way from gRPC's threads to the loop and back. Methods in PascalCase are
+// kubelet calling us.
+class DraService final : public dra_api::DRAPlugin::CallbackService {
  public:
   DraService(os::Loop& loop, std::shared_ptr<DraCalls> calls) : loop_(loop), calls_(std::move(calls)) {}
 
   grpc::ServerUnaryReactor* NodePrepareResources(grpc::CallbackServerContext* context,
-                                                 const typename Api::PrepareRequest* request,
-                                                 typename Api::PrepareResponse* response) override {
+                                                 const dra_api::NodePrepareResourcesRequest* request,
+                                                 dra_api::NodePrepareResourcesResponse* response) override {
     return ask<Result<std::vector<DraDevice>>>(
         context, *request, &DraAnswers::prepare,
         [response](const std::string& uid, const Result<std::vector<DraDevice>>& answer) {
@@ -114,15 +96,14 @@ class DraService final : public Api::Service {
             device.set_pool_name(each.allocated.pool);
             device.set_device_name(each.allocated.device);
             for (const auto& id : each.cdi_ids) device.add_cdi_device_ids(id);
-            if constexpr (requires { device.set_share_id(std::string()); })
-              if (!each.allocated.share_id.empty()) device.set_share_id(each.allocated.share_id);
+            if (!each.allocated.share_id.empty()) device.set_share_id(each.allocated.share_id);
           }
         });
   }
 
   grpc::ServerUnaryReactor* NodeUnprepareResources(grpc::CallbackServerContext* context,
-                                                   const typename Api::UnprepareRequest* request,
-                                                   typename Api::UnprepareResponse* response) override {
+                                                   const dra_api::NodeUnprepareResourcesRequest* request,
+                                                   dra_api::NodeUnprepareResourcesResponse* response) override {
     return ask<Status>(context, *request, &DraAnswers::unprepare,
                        [response](const std::string& uid, const Status& answer) {
                          auto& claim = (*response->mutable_claims())[uid];
@@ -253,8 +234,7 @@ class KubeletDraServer final : public DraServer {
         own_dir_(kubelet_dir + "/plugins/" + driver),
         mark_(mark_of(instance, registry_dir_ + "/" + driver + "-")),
         calls_(std::make_shared<DraCalls>()),
-        v1_(loop, calls_),
-        v1beta1_(loop, calls_),
+        claims_(loop, calls_),
         registration_(driver, own_dir_ + "/" + socket_name(),
                       [this](bool registered, std::string why) { on_registration(registered, std::move(why)); }),
         looked_(loop, [this] { look(); }),
@@ -276,8 +256,8 @@ class KubeletDraServer final : public DraServer {
     remove_deserted_sockets(registry_dir_, driver_ + "-", kRegistrySuffix);
     remove_deserted_sockets(own_dir_, "dra", ".sock");
     TRY_STATUS(os::Dir::create(own_dir_, 0750));
-    TRY(socket_, SocketServer::open({&v1_, &v1beta1_, &health_v1_, &health_v1alpha1_}, own_dir_, socket_name(),
-                                    loop_.now(), kStopWithin));
+    TRY(socket_, SocketServer::open({&claims_, &health_v1_, &health_v1alpha1_}, own_dir_, socket_name(), loop_.now(),
+                                    kStopWithin));
     TRY(registry_socket_,
         SocketServer::open({&registration_}, registry_dir_, registry_name(), loop_.now(), kStopWithin));
     set({.serving = true});
@@ -349,8 +329,7 @@ class KubeletDraServer final : public DraServer {
   const std::string driver_, registry_dir_, own_dir_;
   const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
   std::shared_ptr<DraCalls> calls_;
-  DraService<DraV1> v1_;
-  DraService<DraV1beta1> v1beta1_;
+  DraService claims_;
   HealthService<HealthV1> health_v1_;
   HealthService<HealthV1alpha1> health_v1alpha1_;
   std::string pool_;

@@ -1,8 +1,8 @@
 #pragma once
 // Our side of kubelet's contract for Dynamic Resource Allocation: two gRPC servers, one for registration in kubelet's
-// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1 and v1beta1) and for the
-// health of devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the
-// facts relied on.
+// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1) and for the health of
+// devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the facts
+// relied on.
 //
 // kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. When
 // a socket of either kind was deleted, the server is gone: its owner makes another one. With an instance, the

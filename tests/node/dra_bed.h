@@ -89,9 +89,9 @@ class NodeDra : public NodeBed {
   void put_node_object() {
     api_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"},"status":{"conditions":[]}})");
   }
-  void register_driver(const std::string& version = "v1.DRAPlugin") {
+  void register_driver() {
     until_node([](const Json& s) { return dra_of(s, "serving") == true; });
-    auto registered = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), version);
+    auto registered = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"));
     ASSERT_TRUE(registered) << to_string(registered.error());
     kubelet_dra_ = *std::move(registered);
     until_node([](const Json& s) { return dra_of(s, "registered") == true; });

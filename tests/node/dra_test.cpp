@@ -499,6 +499,7 @@ TEST_F(NodeDra, ClaimsThatAreNamedAlikeAreHeldToTheirOwnLimits) {
 
 TEST_F(NodeDra, KubeletReceivesTheHealthOfEveryDevice) {
   ASSERT_NO_FATAL_FAILURE(start_with(1));
+  EXPECT_TRUE(kubelet_dra_->prepare({})) << "a call without claims is a probe";
   std::map<std::string, std::string> health;
   EXPECT_TRUE(until(
       [&] {
@@ -515,17 +516,6 @@ TEST_F(NodeDra, KubeletReceivesTheHealthOfEveryDevice) {
       },
       "a device whose pool is down"));
   EXPECT_THAT(health["n1/gpu-0-shared"], HasSubstr("tranche mps"));
-}
-
-TEST_F(NodeDra, KubeletsOfV1beta1AreServed) {
-  ASSERT_NO_FATAL_FAILURE(start_with(1));
-  ASSERT_NO_FATAL_FAILURE(register_driver("v1beta1.DRAPlugin"));
-  const auto claim = put_claim("six", {share("gpu", "6Gi", "20")});
-  const auto prepared = prepare(claim);
-  ASSERT_EQ(prepared.error, "");
-  EXPECT_EQ(prepared.devices[0].share_id, "") << "v1beta1 has none";
-  EXPECT_TRUE(kubelet_dra_->prepare({})) << "a call without claims is a probe";
-  EXPECT_EQ(unprepare(claim), "");
 }
 
 TEST_F(NodeDra, WithoutTheMpsProgramAClaimIsRefusedAndNothingIsLeft) {
@@ -621,7 +611,7 @@ TEST_F(NodeDra, AFormerDriverNameIsServedUntilItsLastClaimIsUnprepared) {
   fs::remove_all(in("cdi"));
   start_agent();
   until_node([](const Json& s) { return dra_of(s, "driver") == "gpu.example.com" && dra_of(s, "serving") == true; });
-  auto former = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), "v1.DRAPlugin");
+  auto former = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"));
   ASSERT_TRUE(former) << to_string(former.error());
   kubelet_dra_ = *std::move(former);
   EXPECT_EQ(prepare(claim), prepared);
@@ -680,7 +670,7 @@ TEST_F(NodeDra, OfTwoAgentsDuringARollingUpdateOneAtATimeHasTheClaims) {
   ASSERT_TRUE(until_says(older, "claims.taken"));
   ASSERT_TRUE(until(
       [&] {
-        auto again = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"), "v1.DRAPlugin");
+        auto again = sim::DraKubelet::register_driver(in("plugins_registry/gpu.tranche.io-reg.sock"));
         if (again) kubelet_dra_ = *std::move(again);
         return again.has_value();
       },

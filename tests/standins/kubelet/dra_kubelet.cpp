@@ -1,7 +1,6 @@
 #include "standins/kubelet/dra_kubelet.h"
 
 #include <dra/v1/api.grpc.pb.h>
-#include <dra/v1beta1/api.grpc.pb.h>
 #include <dra_health/v1alpha1/api.grpc.pb.h>
 #include <grpcpp/grpcpp.h>
 #include <pluginregistration/v1/api.grpc.pb.h>
@@ -12,7 +11,6 @@ namespace tranche::sim {
 namespace {
 
 namespace v1 = k8s::io::kubelet::pkg::apis::dra::v1;
-namespace v1beta1 = k8s::io::kubelet::pkg::apis::dra::v1beta1;
 
 constexpr auto kDeadline = std::chrono::seconds(45);  // kubelet's
 
@@ -42,10 +40,9 @@ Request request_for(const std::vector<DraClaimRef>& claims) {
   return request;
 }
 
-template <class Stub, class PrepareRequest, class PrepareResponse, class UnprepareRequest, class UnprepareResponse>
 class Client final : public DraKubelet {
  public:
-  Client(std::string driver, std::string endpoint, std::unique_ptr<Stub> stub)
+  Client(std::string driver, std::string endpoint, std::unique_ptr<v1::DRAPlugin::Stub> stub)
       : driver_(std::move(driver)), endpoint_(std::move(endpoint)), stub_(std::move(stub)) {}
 
   const std::string& driver() const override { return driver_; }
@@ -54,8 +51,9 @@ class Client final : public DraKubelet {
   Result<std::map<std::string, DraPrepared>> prepare(const std::vector<DraClaimRef>& claims) override {
     grpc::ClientContext context;
     set_deadline(context);
-    PrepareResponse response;
-    const auto status = stub_->NodePrepareResources(&context, request_for<PrepareRequest>(claims), &response);
+    v1::NodePrepareResourcesResponse response;
+    const auto status =
+        stub_->NodePrepareResources(&context, request_for<v1::NodePrepareResourcesRequest>(claims), &response);
     if (!status.ok()) return failed(status, "NodePrepareResources");
     std::map<std::string, DraPrepared> prepared;
     for (const auto& [uid, claim] : response.claims()) {
@@ -65,9 +63,8 @@ class Client final : public DraKubelet {
         into.devices.push_back({{device.request_names().begin(), device.request_names().end()},
                                 device.pool_name(),
                                 device.device_name(),
-                                "",
+                                device.share_id(),
                                 {device.cdi_device_ids().begin(), device.cdi_device_ids().end()}});
-        if constexpr (requires { device.share_id(); }) into.devices.back().share_id = device.share_id();
       }
     }
     return prepared;
@@ -76,8 +73,9 @@ class Client final : public DraKubelet {
   Result<std::map<std::string, std::string>> unprepare(const std::vector<DraClaimRef>& claims) override {
     grpc::ClientContext context;
     set_deadline(context);
-    UnprepareResponse response;
-    const auto status = stub_->NodeUnprepareResources(&context, request_for<UnprepareRequest>(claims), &response);
+    v1::NodeUnprepareResourcesResponse response;
+    const auto status =
+        stub_->NodeUnprepareResources(&context, request_for<v1::NodeUnprepareResourcesRequest>(claims), &response);
     if (!status.ok()) return failed(status, "NodeUnprepareResources");
     std::map<std::string, std::string> errors;
     for (const auto& [uid, claim] : response.claims()) errors[uid] = claim.error();
@@ -101,19 +99,12 @@ class Client final : public DraKubelet {
 
  private:
   std::string driver_, endpoint_;
-  std::unique_ptr<Stub> stub_;
+  std::unique_ptr<v1::DRAPlugin::Stub> stub_;
 };
-
-using ClientV1 = Client<v1::DRAPlugin::Stub, v1::NodePrepareResourcesRequest, v1::NodePrepareResourcesResponse,
-                        v1::NodeUnprepareResourcesRequest, v1::NodeUnprepareResourcesResponse>;
-using ClientV1beta1 =
-    Client<v1beta1::DRAPlugin::Stub, v1beta1::NodePrepareResourcesRequest, v1beta1::NodePrepareResourcesResponse,
-           v1beta1::NodeUnprepareResourcesRequest, v1beta1::NodeUnprepareResourcesResponse>;
 
 }  // namespace
 
-Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::string& registry_socket,
-                                                                const std::string& version) {
+Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::string& registry_socket) {
   const auto registration = pluginregistration::Registration::NewStub(channel_to(registry_socket));
   pluginregistration::PluginInfo info;
   {
@@ -124,7 +115,7 @@ Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::strin
   }
   const auto& versions = info.supported_versions();
   const bool good = info.type() == "DRAPlugin" && info.endpoint().starts_with('/') && !info.name().empty() &&
-                    std::ranges::find(versions, version) != versions.end();
+                    std::ranges::find(versions, "v1.DRAPlugin") != versions.end();
   {
     grpc::ClientContext context;
     set_deadline(context);
@@ -136,11 +127,7 @@ Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::strin
     if (!status.ok()) return failed(status, "NotifyRegistrationStatus");
   }
   if (!good) return fail(Kind::kInvalid, "kubelet would not register " + info.name());
-  if (version == "v1.DRAPlugin")
-    return std::make_unique<ClientV1>(info.name(), info.endpoint(),
-                                      v1::DRAPlugin::NewStub(channel_to(info.endpoint())));
-  return std::make_unique<ClientV1beta1>(info.name(), info.endpoint(),
-                                         v1beta1::DRAPlugin::NewStub(channel_to(info.endpoint())));
+  return std::make_unique<Client>(info.name(), info.endpoint(), v1::DRAPlugin::NewStub(channel_to(info.endpoint())));
 }
 
 }  // namespace tranche::sim

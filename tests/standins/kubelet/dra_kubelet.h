@@ -35,9 +35,8 @@ struct DraPrepared {
 
 class DraKubelet {
  public:
-  // GetInfo, choice of a version, NotifyRegistrationStatus. kInvalid: kubelet would refuse the driver.
-  static Result<std::unique_ptr<DraKubelet>> register_driver(const std::string& registry_socket,
-                                                             const std::string& version = "v1.DRAPlugin");
+  // GetInfo, NotifyRegistrationStatus. kInvalid: kubelet would refuse the driver.
+  static Result<std::unique_ptr<DraKubelet>> register_driver(const std::string& registry_socket);
   virtual ~DraKubelet() = default;
 
   virtual const std::string& driver() const = 0;
