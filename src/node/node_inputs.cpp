@@ -23,6 +23,7 @@ constexpr Duration kKubeletDeadline = 3s;
 constexpr Duration kHoldingsEvery = 30s;
 constexpr Duration kHoldingsEveryWhenReported = 5min;
 constexpr Duration kFirstBehind = 100ms;
+constexpr Duration kLookForChannel = 5s;
 constexpr Duration kUseFreshFor = 400ms;
 constexpr Duration kUseWait = 300ms;
 constexpr Duration kTidyAfter = 10s;  // at most so often: it takes 0.3 to 0.7 ms with 768 tenants
@@ -294,19 +295,34 @@ void NodeProgram::report_events(const std::vector<NodeEvent>& events) {
   for (const auto& [reason, message] : events) cluster_.emit_on_node(*reason, message);
 }
 
+void NodeProgram::look_at_nodes() {
+  const auto& imex = inputs_.config.config.imex;
+  nodes_ = cdi::find_device_nodes(imex, inputs_.inventory->platform, driver_settings_.driver_root);
+  inputs_.node_problems = cdi::imex_problems(imex, nodes_.imex_channel);
+  inputs_.node_block = cdi::imex_block(imex, nodes_.imex_channel);
+  nodes_timer_.stop();
+  if (!inputs_.node_problems.empty()) await_channel();
+}
+
+// A configured channel that is missing may appear.
+void NodeProgram::await_channel() {
+  nodes_timer_.start(kLookForChannel, [this] {
+    if (!cdi::imex_channel_exists(driver_settings_.driver_root)) return await_channel();
+    step({.plan = true});
+  });
+}
+
 // What the agent's parts report, and the files of the node as the newest configuration and inventory name them.
 void NodeProgram::collect() {
   const auto& config = inputs_.config.config;
   if (inputs_.fresh.plan) {
     on_answered();  // grants that were just made count as held
     cdi_.follow(inputs_.config, inputs_.inventory);
-    if (inputs_.inventory) nodes_.look(config.imex, inputs_.inventory->platform, driver_settings_.driver_root);
+    if (inputs_.inventory) look_at_nodes();
   }
-  inputs_.node_problems = nodes_.problems();
-  inputs_.node_block = nodes_.block();
   inputs_.cdi_problem = cdi_.problem();
-  inputs_.allocation = {config.flags,          {host_mps_root(config)}, nodes_.control(),
-                        nodes_.imex_channel(), cdi_.classes(),          config.sharing.framework_environment};
+  inputs_.allocation = {config.flags,        {host_mps_root(config)}, nodes_.control,
+                        nodes_.imex_channel, cdi_.classes(),          config.sharing.framework_environment};
   log_plugins(std::exchange(inputs_.plugins, plugins_.states()), inputs_.plugins);
   inputs_.claims = claims_report();
   inputs_.partitionable = partitionable();

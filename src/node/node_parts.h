@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "cdi/live/cdi_specs.h"
-#include "cdi/live/device_nodes.h"
 #include "config/live/config_source.h"
 #include "gpu/driver/nvml.h"
 #include "grants/ledger.h"
-#include "kube/client/kube_link.h"
+#include "kube/client/kube_client.h"
 #include "kube/live/cluster_link.h"
 #include "kubelet/dra_server.h"
 #include "kubelet/loop_signal.h"
@@ -114,6 +113,8 @@ class NodeProgram {
   void open_driver();  // again when the configuration names another place
   void step(const Fresh& fresh = {});
   void collect();
+  void look_at_nodes();
+  void await_channel();
   void apply(const Decided& decided, const Fresh& had);
   void publish();
   void serve();
@@ -188,7 +189,8 @@ class NodeProgram {
   kubelet::LoopSignal answered_{loop_, [this] { on_answered(); }, std::chrono::milliseconds(50)};
   NodeAnswers answers_{box_, mps_root_here_, [this] { answered_.raise(); }};
   Holdings holdings_;
-  cdi::DeviceNodes nodes_{loop_, [this] { step({.plan = true}); }};
+  cdi::DeviceNodes nodes_;
+  os::Timer nodes_timer_{loop_};
   kube::Cluster cluster_;
   labels::LabelController labels_;
   SlicePublisher slices_;

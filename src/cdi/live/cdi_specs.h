@@ -7,7 +7,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cdi/live/write_specs.h"
 #include "cdi/make_specs.h"
@@ -28,6 +31,31 @@ namespace tranche::cdi {
 // libcuda.so.<driver version>, so no container could use a GPU.
 Result<DriverFiles> find_driver_files(const config::Config& config, const std::string& driver_root,
                                       const std::string& system_root, const gpu::Inventory& inventory);
+
+// --- the device nodes in Allocate responses besides the devices' own: the driver's control nodes and the IMEX channel.
+// A look is a handful of stat calls.
+
+// Where this process finds the driver's device nodes: `driver_root` if it has a `dev` folder, else `system_root`.
+std::string container_dev_root(const std::string& driver_root, const std::string& system_root = "/");
+
+// The `paths` ("/dev/nvidiactl") that exist under `root`, in the same order.
+std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root = "/");
+
+// Whether the channel's node is a character device under the container dev root or, failing that, `system_root`.
+bool imex_channel_exists(const std::string& driver_root, const std::string& system_root = "/");
+
+// A channel that is configured and missing: an error if it is required, else a warning, and it is omitted from
+// responses.
+std::vector<Problem> imex_problems(const config::Imex& imex, bool exists);
+
+// Why no device may be allocated, in one sentence; "" if no required channel is missing.
+std::string imex_block(const config::Imex& imex, bool exists);
+
+struct DeviceNodes {
+  std::vector<std::string> control;
+  bool imex_channel = false;  // configured, and its node exists
+};
+DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root);
 
 struct CdiOptions {
   std::string cdi_root = kDefaultCdiRoot;

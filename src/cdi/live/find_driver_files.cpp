@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <sys/utsname.h>
 
 #include <algorithm>
@@ -46,6 +47,10 @@ std::vector<Found> find_files(const os::RootView& root, const std::vector<std::s
 std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
   return find_all(root, patterns, &os::RootView::Place::is_char_device);
 }
+
+// A node without, for example, modeset is normal.
+constexpr std::array<std::string_view, 4> kControlNodes{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools",
+                                                        "/dev/nvidia-modeset"};
 
 // After gpu::kLibraryFolders: where Debian, Fedora, NixOS and container platforms (a driver mounted as one
 // folder) put the driver. The loader's own folders come after those.
@@ -232,8 +237,7 @@ void find_gpu_nodes(const os::RootView& devices, const os::RootView& system, con
     if (auto drm = find_drm(devices, system, address); !drm.nodes.empty()) files.drm[gpu.uuid] = std::move(drm);
   }
   files.gpu_nodes = find_nodes(devices, wanted);
-  files.control_nodes =
-      find_nodes(devices, {"/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl"});
+  files.control_nodes = find_nodes(devices, {kControlNodes.begin(), kControlNodes.end()});
 }
 
 void find_link(const os::RootView& driver, const std::string& path, DriverFiles& files) {
@@ -328,6 +332,17 @@ void sort_all(DriverFiles& files) {
   sort_once(files.links);
 }
 
+std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
+  const auto view = os::RootView::open(root);
+  const auto place = view ? view->look(path) : std::nullopt;
+  return place ? std::optional(place->mode) : std::nullopt;
+}
+
+bool is_character_device(const std::string& root, std::string_view path) {
+  const auto mode = mode_of(root, path);
+  return mode && S_ISCHR(*mode);
+}
+
 }  // namespace
 
 Result<DriverFiles> find_driver_files(const config::Config& config, const std::string& driver_root,
@@ -360,6 +375,55 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
   files.hook_program_missing = is_hook_program_missing(*driver, mounted, config.flags);
   sort_all(files);
   return files;
+}
+
+std::string container_dev_root(const std::string& driver_root, const std::string& system_root) {
+  const auto mode = mode_of(driver_root, "/dev");
+  return mode && S_ISDIR(*mode) ? driver_root : system_root;
+}
+
+std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root) {
+  std::vector<std::string> existing;
+  for (const std::string_view path : paths)
+    if (mode_of(root, path)) existing.emplace_back(path);
+  return existing;
+}
+
+bool imex_channel_exists(const std::string& driver_root, const std::string& system_root) {
+  return is_character_device(container_dev_root(driver_root, system_root), config::kImexChannelNode) ||
+         is_character_device(system_root, config::kImexChannelNode);
+}
+
+DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root) {
+  DeviceNodes nodes;
+  nodes.imex_channel = imex.channel && imex_channel_exists(driver_root);
+  // Those in this process's container, as in NVIDIA's plugin; WSL and Tegra have none.
+  if (platform == gpu::Platform::kNvml) nodes.control = existing_nodes(kControlNodes);
+  return nodes;
+}
+
+std::vector<Problem> imex_problems(const config::Imex& imex, bool exists) {
+  if (!imex.channel || exists) return {};
+  const std::string is_not_there =
+      fmt::format("channel 0, whose device node {} is not on this node", config::kImexChannelNode);
+  const std::string remedy =
+      "create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or ";
+  if (imex.required)
+    return {{Severity::kError,
+             {},
+             "imex.required",
+             "is true for " + is_not_there + "; no device is handed out until it is there",
+             remedy + "write required: false"}};
+  return {{Severity::kWarning,
+           {},
+           "imex.channelIDs",
+           "names " + is_not_there + "; it is left out of answers",
+           remedy + "take it out of the list"}};
+}
+
+std::string imex_block(const config::Imex& imex, bool exists) {
+  if (!imex.required || !imex.channel || exists) return {};
+  return fmt::format("IMEX channel 0 is required, and its device node {} is not there", config::kImexChannelNode);
 }
 
 }  // namespace tranche::cdi

@@ -1,4 +1,4 @@
-#include "cdi/live/device_nodes.h"
+#include "cdi/live/cdi_specs.h"
 
 #include <gmock/gmock.h>
 
