@@ -1,6 +1,6 @@
 #pragma once
 // What the drivers of an inventory list for MIG, as gpu/models/models.h has it, for tests of partitions.
-#include "dra/partition.h"
+#include "dra/dra_devices.h"
 #include "gpu/inventory/inventory.h"
 #include "gpu/models/models.h"
 

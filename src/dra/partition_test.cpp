@@ -1,4 +1,4 @@
-#include "dra/partition.h"
+#include "dra/dra_devices.h"
 
 #include <gmock/gmock.h>
 

@@ -7,7 +7,7 @@
 // ascending index and whole ones by descending, so that shares fill the first GPU and whole claims take the last.
 //
 // One counter of a GPU is drawn on by its whole and its shared device: the first claim decides which of the two it is.
-// The counters of a GPU that is partitioned on demand are dra/partition.h's.
+// The counters of a GPU that is partitioned on demand are dra/dra_devices.h's.
 // Docs: docs/internals/dra.md. Pure. One thread.
 #include <cstdint>
 #include <map>

@@ -12,7 +12,7 @@
 #include "base/shared_list.h"
 #include "base/time.h"
 #include "config/live/config_source.h"
-#include "dra/partition.h"
+#include "dra/dra_devices.h"
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 #include "grants/allocate/grant.h"

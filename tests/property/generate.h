@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "config/model.h"
-#include "dra/partition.h"
+#include "dra/dra_devices.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::property {
