@@ -130,7 +130,7 @@ std::optional<EventCall> EventQueue::take(MonoTime now) {
   }
   entry.waiting = false;  // a repetition that arrives meanwhile waits for its own request
   std::erase(queue_, key);
-  under_way_ = UnderWay{call.create, key};
+  under_way_ = key;
   return call;
 }
 
@@ -159,14 +159,13 @@ std::string EventQueue::body_of(const Key& key, const Entry& entry) const {
 
 void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
   if (!under_way_) return;
-  const UnderWay call = *std::move(under_way_);
-  under_way_.reset();
-  const auto at = entries_.find(call.key);
+  const Key key = *std::exchange(under_way_, std::nullopt);
+  const auto at = entries_.find(key);
   if (at == entries_.end()) return;
   Entry& entry = at->second;
   // A conflict: the event with this name is from an earlier attempt whose response was lost.
   const bool taken = http_status >= 200 && http_status < 300;
-  if (taken || (call.create && http_status == http::kConflict)) {
+  if (taken || (!entry.created && http_status == http::kConflict)) {
     entry.created = true;
     ++report_.sent;
     report_.problem.clear();
@@ -174,16 +173,16 @@ void EventQueue::done(int http_status, const std::string& why, MonoTime now) {
     return;
   }
   report_.problem = why;
-  if (!call.create && http_status == http::kNotFound) {  // it has expired meanwhile: create it again
+  if (entry.created && http_status == http::kNotFound) {  // it has expired meanwhile: create it again
     entry.created = false;
     entry.name.clear();
     entry.first = entry.last;
     entry.count = 1;
   } else if (!is_retryable(http_status)) {
-    if (!entry.waiting) drop(call.key, "the API server refuses it");
+    if (!entry.waiting) drop(key, "the API server refuses it");
     return;
   }
-  if (!entry.waiting) queue_.push_front(call.key);
+  if (!entry.waiting) queue_.push_front(key);
   entry.waiting = true;
   wait_until_ = now + backoff_.next();
 }

@@ -126,10 +126,6 @@ class EventQueue {
     bool waiting = true;
     MonoTime used{};
   };
-  struct UnderWay {
-    bool create = true;
-    Key key;
-  };
   MonoTime allowed(const ObjectRef& about) const;  // when the next event about it
   std::string body_of(const Key& key, const Entry& entry) const;
   void drop(const Key& key, const char* why);
@@ -144,7 +140,7 @@ class EventQueue {
   MonoTime all_spent_until_{};
   Backoff backoff_;
   std::optional<MonoTime> wait_until_;
-  std::optional<UnderWay> under_way_;
+  std::optional<Key> under_way_;
   std::uint64_t named_ = 0;  // events, so that no two have the same name
   EventReport report_;       // without `waiting`
 };
