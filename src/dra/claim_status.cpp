@@ -54,13 +54,6 @@ std::string time_of(const Json& stored, const Json& entry, const Json& condition
 
 }  // namespace
 
-Json condition(const char* type, bool holds, const char* reason, std::string_view message) {
-  return {{"type", type},
-          {"status", holds ? "True" : "False"},
-          {"reason", reason},
-          {"message", cut_text(message, kube::kLongestMessage)}};
-}
-
 void add_part(ClaimStatus& status, const Part& part, const Json& conditions) {
   for (const auto& device : part.devices) {
     Json entry{{"driver", status.driver}, {"pool", device.pool}, {"device", device.device}};

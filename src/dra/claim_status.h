@@ -25,9 +25,7 @@ struct ClaimStatus {
 
 inline constexpr const char* kReady = "Ready";
 inline constexpr const char* kLimitsEnforced = "LimitsEnforced";
-// `reason` is one word: "Prepared".
-nlohmann::json condition(const char* type, bool holds, const char* reason, std::string_view message);
-// Each device of the part reports its conditions.
+// Each device of the part reports its conditions (kube::condition_json).
 void add_part(ClaimStatus& status, const Part& part, const nlohmann::json& conditions);
 
 std::string claim_path(const ClaimName& claim);         // of the object

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "kube/object.h"
 
 namespace tranche::dra {
 namespace {
@@ -30,7 +31,8 @@ ClaimStatus six_gib() {
   ClaimStatus status{{"team", "six", "uid-six"}, "gpu.tranche.io"};
   const Part part = part_of_six_gib();
   add_part(status, part,
-           {condition(kReady, true, "Prepared", part_text(part)), condition(kLimitsEnforced, true, "Mps", "by MPS")});
+           {kube::condition_json(kReady, true, "Prepared", part_text(part)),
+            kube::condition_json(kLimitsEnforced, true, "Mps", "by MPS")});
   return status;
 }
 
@@ -66,7 +68,7 @@ TEST(ClaimStatus, AWholeGpuHasNeitherLimitsNorAShareId) {
   part.devices[0].share_id.clear();
   EXPECT_EQ(part_text(part), "all of GPU-0");
   ClaimStatus status{{"team", "six", "uid-six"}, "gpu.tranche.io"};
-  add_part(status, part, Json::array({condition(kReady, true, "Prepared", part_text(part))}));
+  add_part(status, part, Json::array({kube::condition_json(kReady, true, "Prepared", part_text(part))}));
   const Json object = object_of(status, kThen);
   const Json& device = object["status"]["devices"][0];
   EXPECT_FALSE(device.contains("shareID")) << "the API refuses an empty one";
@@ -79,9 +81,9 @@ TEST(ClaimStatus, AConditionKeepsItsTimeWhileItsStatusStays) {
   const Json stored = object_of(status, kThen);
   EXPECT_TRUE(has_status(stored, status));
   status.entries.clear();
-  add_part(
-      status, part_of_six_gib(),
-      {condition(kReady, false, "Unhealthy", "the GPU is lost"), condition(kLimitsEnforced, true, "Mps", "by MPS")});
+  add_part(status, part_of_six_gib(),
+           {kube::condition_json(kReady, false, "Unhealthy", "the GPU is lost"),
+            kube::condition_json(kLimitsEnforced, true, "Mps", "by MPS")});
   EXPECT_FALSE(has_status(stored, status));
   const Json object = object_of(status, kLater, stored);
   const Json& conditions = object["status"]["devices"][0]["conditions"];

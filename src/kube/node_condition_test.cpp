@@ -1,4 +1,4 @@
-#include "kube/node_condition.h"
+#include "kube/object.h"
 
 #include <gmock/gmock.h>
 

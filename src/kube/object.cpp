@@ -7,6 +7,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "config/names.h"
+#include "kube/event_queue.h"
 
 namespace tranche::kube {
 namespace {
@@ -96,6 +97,40 @@ Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<S
     return fail(Kind::kInvalid, "a watch brought an object without a resourceVersion: " + type);
   if (change != Change::kBookmark) TRY_STATUS(object(*change, held));
   return event;
+}
+
+std::string node_path(std::string_view name) {
+  return "/api/v1/nodes/" + std::string(name);
+}
+
+std::string node_status_path(std::string_view name) {
+  return node_path(name) + "/status";
+}
+
+Json condition_json(std::string_view type, bool holds, std::string_view reason, std::string_view message) {
+  return {{"type", type},
+          {"status", holds ? "True" : "False"},
+          {"reason", reason},
+          {"message", cut_text(message, kLongestMessage)}};
+}
+
+std::string condition_patch(const NodeCondition& condition, WallTime changed, WallTime now) {
+  Json entry = condition_json(condition.type, condition.ready, condition.reason, condition.message);
+  entry["lastTransitionTime"] = utc_seconds(changed);
+  entry["lastHeartbeatTime"] = utc_seconds(now);
+  return json_text(Json{{"status", {{"conditions", Json::array({entry})}}}});
+}
+
+Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key) {
+  const Json node = json_of(node_json);
+  const std::string version = text_at(map_at(node, "metadata"), "resourceVersion");
+  if (version.empty()) return fail(Kind::kInvalid, "the API server answered with something that is not a Node");
+  const Json& taints = list_at(map_at(node, "spec"), "taints");
+  Json rest = Json::array();
+  for (const Json& taint : taints)
+    if (text_at(taint, "key") != key) rest.push_back(taint);
+  if (rest.size() == taints.size()) return std::nullopt;
+  return json_text(Json{{"metadata", {{"resourceVersion", version}}}, {"spec", {{"taints", std::move(rest)}}}});
 }
 
 }  // namespace tranche::kube

@@ -1,9 +1,11 @@
 #pragma once
 // Objects of any kind, their lists and watches, and the Status of a refused request, as far as API conventions define
-// them, and the few fields of a node and a ConfigMap that are used. Pure; fuzzed.
+// them, and the few fields of a node and a ConfigMap that are used. Requests with which the node agent changes its
+// Node: conditions of its own, and the removal of one startup taint. Builds the texts and sends nothing. Pure; fuzzed.
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,6 +24,7 @@ inline constexpr int kForbidden = 403;
 inline constexpr int kNotFound = 404;
 inline constexpr int kConflict = 409;
 inline constexpr int kGone = 410;  // the listed or watched version has expired: list again
+inline constexpr int kUnprocessable = 422;
 
 }  // namespace tranche::kube::http
 
@@ -79,5 +82,32 @@ struct ObjectName {
   friend bool operator==(const ObjectName&, const ObjectName&) = default;
 };
 Result<ObjectName> parse_object_name(std::string_view text);
+
+// --- the Node ------------------------------------------------------------------------------------------------------
+
+inline constexpr std::string_view kReadyCondition = "TrancheReady";
+inline constexpr std::string_view kMigCondition = "TrancheMigReady";
+inline constexpr std::string_view kDraCondition = "TrancheDraReady";
+
+struct NodeCondition {
+  bool ready = false;
+  std::string reason;   // one word: "Serving", "NoDriver"
+  std::string message;  // a sentence
+  std::string type = std::string(kReadyCondition);
+  friend bool operator==(const NodeCondition&, const NodeCondition&) = default;
+};
+
+std::string node_path(std::string_view name);         // "/api/v1/nodes/…"
+std::string node_status_path(std::string_view name);  // "/api/v1/nodes/…/status"
+
+// An entry of an object's status.conditions, without its times; `reason` is one word: "Prepared".
+nlohmann::json condition_json(std::string_view type, bool holds, std::string_view reason, std::string_view message);
+// A strategic merge patch of the status, which preserves all other conditions because the list is merged by type.
+// `changed`: since when the condition has its value.
+std::string condition_patch(const NodeCondition& condition, WallTime changed, WallTime now);
+
+// A merge patch that removes one taint from the node that was read, and fails if the node has changed since; absent if
+// the node does not have the taint.
+Result<std::optional<std::string>> patch_without_taint(std::string_view node_json, std::string_view key);
 
 }  // namespace tranche::kube

@@ -10,8 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kMostMalformed = 8;  // named per page
-
 Result<std::string> needed(const Json& metadata, const char* key) {
   const Json& value = member_at(metadata, key);
   if (!value.is_string() || value.get_ref<const std::string&>().empty())
@@ -66,20 +64,6 @@ Result<PodSeen> read_pod(const Json& object) {
       if (!text_at(container, "name").empty())
         pod.containers.push_back({text_at(container, "name"), text_at(container, "containerID")});
   return pod;
-}
-
-Result<PodPage> parse_pod_list(std::string_view body) {
-  PodPage page;
-  const auto item = [&page](const Json& object) -> Status {
-    if (auto pod = read_pod(object)) {
-      page.pods.push_back(*std::move(pod));
-    } else if (page.malformed.size() < kMostMalformed) {
-      page.malformed.push_back(pod.error().what);
-    }
-    return {};
-  };
-  TRY(page.head, parse_list(body, item, "list of pods"));
-  return page;
 }
 
 void PodTable::put(PodSeen pod, PodChanges& changes) {

@@ -47,13 +47,6 @@ struct PodSeen {
 // kInvalid, with the field, if the pod's identity is missing or has another type.
 Result<PodSeen> read_pod(const nlohmann::json& object);
 
-struct PodPage {
-  std::vector<PodSeen> pods;
-  ListHead head;
-  std::vector<std::string> malformed;  // entries that are omitted, each with the reason
-};
-Result<PodPage> parse_pod_list(std::string_view body);
-
 struct PodChange {
   enum class What {
     kNew,       // not known before

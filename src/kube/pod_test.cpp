@@ -71,18 +71,23 @@ TEST(PodList, GivesItsPodsItsVersionAndTheNextPageAndNamesWhatIsMalformed) {
   const Json list{{"kind", "PodList"},
                   {"metadata", {{"resourceVersion", "77"}, {"continue", "tok"}}},
                   {"items", {pod_json("a", "u1"), {{"metadata", {{"namespace", "x"}}}}, 5}}};
-  const auto page = parse_pod_list(list.dump());
-  ASSERT_TRUE(page) << to_string(page.error());
-  EXPECT_EQ(page->head.resource_version, "77");
-  EXPECT_EQ(page->head.next, "tok");
-  EXPECT_EQ(page->pods.size(), 1u);
-  EXPECT_THAT(page->malformed, ElementsAre(HasSubstr("metadata.name"), HasSubstr("not a JSON object")));
+  std::vector<std::string> read;
+  const auto head = parse_list(list.dump(), [&read](const Json& object) -> Status {
+    const auto pod = read_pod(object);
+    read.push_back(pod ? pod->name : pod.error().what);
+    return {};
+  });
+  ASSERT_TRUE(head) << to_string(head.error());
+  EXPECT_EQ(head->resource_version, "77");
+  EXPECT_EQ(head->next, "tok");
+  EXPECT_THAT(read, ElementsAre("a", HasSubstr("metadata.name"), HasSubstr("not a JSON object")));
 }
 
 TEST(PodList, AnEmptyOneMayHaveNoItemsAndAnythingElseIsRefused) {
-  EXPECT_TRUE(parse_pod_list(R"({"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null})"));
+  const auto ignore = [](const Json&) { return Status(); };
+  EXPECT_TRUE(parse_list(R"({"kind":"PodList","metadata":{"resourceVersion":"1"},"items":null})", ignore));
   for (const char* text : {"", "[]", "{", R"({"kind":"Status"})", R"({"items":[]})", R"({"items":{},"metadata":{}})"})
-    EXPECT_FALSE(parse_pod_list(text)) << text;
+    EXPECT_FALSE(parse_list(text, ignore)) << text;
 }
 
 TEST(PodTable, ReportsWhatEachListChanged) {

@@ -8,7 +8,7 @@
 #include "base/long_text.h"
 #include "gpu/driver/nvml.h"
 #include "guard/figures.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 #include "node/gpu/gpu_figures.h"
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"

@@ -20,7 +20,7 @@
 #include "grants/grant_shares.h"
 #include "guard/judge.h"
 #include "kube/live/cluster_link.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 #include "kubelet/plugin_host.h"
 #include "labels/live/label_output.h"
 #include "mig/live/mig_options.h"

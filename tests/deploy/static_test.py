@@ -227,7 +227,7 @@ class ThePolicies(unittest.TestCase):
         others = re.search(r"kOthers\{(.*?)\};", text_of(f"{SOURCE}/src/labels/outputs.cpp"), re.DOTALL).group(1)
         listed = re.search(r"\[('nvidia.com/gpu.deploy.'.*?)\]", policy, re.DOTALL).group(1)
         self.assertEqual(sorted(re.findall(r"'(.*?)'", listed)), sorted(re.findall(r'"(.*?)"', others)))
-        conditions = re.findall(r'string_view k\w+Condition = "(.*?)"', text_of(f"{SOURCE}/src/kube/node_condition.h"))
+        conditions = re.findall(r'string_view k\w+Condition = "(.*?)"', text_of(f"{SOURCE}/src/kube/object.h"))
         self.assertEqual(sorted(re.findall(r"'(Tranche\w+)'", policy)), sorted(conditions))
         annotation = re.search(r'kOwnedAnnotation = "(.*?)"', text_of(f"{SOURCE}/src/labels/outputs.h")).group(1)
         self.assertIn(f"k != '{annotation}'", policy)

@@ -8,7 +8,6 @@
 #include "dra/slices.h"
 #include "fuzz/target.h"
 #include "kube/access.h"
-#include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/pod.h"
 #include "os/process/line_reader.h"
@@ -21,7 +20,8 @@ using namespace tranche::kube;
 
 struct Outcome {
   std::vector<WatchEvent> events;
-  std::vector<PodSeen> pods;
+  PodChanges changes;
+  std::size_t pods = 0;
   bool broken = false;
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
@@ -39,7 +39,7 @@ Outcome follow(std::string_view bytes, std::size_t piece) {
       auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
         TRY(auto pod, read_pod(object));
         if (pod.name.empty() || pod.pod_namespace.empty() || pod.uid.empty()) std::abort();
-        table.apply(change, std::move(pod));
+        std::ranges::move(table.apply(change, std::move(pod)), std::back_inserter(outcome.changes));
         return {};
       });
       if (!event) continue;
@@ -47,7 +47,7 @@ Outcome follow(std::string_view bytes, std::size_t piece) {
       outcome.events.push_back(*std::move(event));
     }
   }
-  outcome.pods = table.pods();
+  outcome.pods = table.size();
   return outcome;
 }
 
@@ -60,23 +60,27 @@ FUZZ(kube_watch) {
   const Outcome seven = follow(text, 7);
   if (one != seven) std::abort();
   std::set<std::pair<std::string, std::string>> names;
-  for (const auto& pod : one.pods)
-    if (!names.emplace(pod.pod_namespace, pod.name).second) std::abort();
+  for (const auto& change : one.changes) names.emplace(change.pod.pod_namespace, change.pod.name);
+  if (one.pods > names.size()) std::abort();
 }
 
 // Any body of a list: what is accepted has a version and whole names, and twice the same list changes nothing.
 FUZZ(kube_pods) {
   using namespace tranche::kube;
   if (status_of_body(500, text).code != 500) std::abort();
-  const auto page = parse_pod_list(text);
-  if (!page) return;
-  if (page->head.resource_version.empty()) std::abort();
-  for (const auto& pod : page->pods)
+  std::vector<PodSeen> pods;
+  const auto head = parse_list(text, [&pods](const nlohmann::json& object) -> Status {
+    if (auto pod = read_pod(object)) pods.push_back(*std::move(pod));
+    return {};
+  });
+  if (!head) return;
+  if (head->resource_version.empty()) std::abort();
+  for (const auto& pod : pods)
     if (pod.name.empty() || pod.pod_namespace.empty() || pod.uid.empty()) std::abort();
   PodTable table;
-  table.replace(page->pods);
-  if (table.size() > page->pods.size()) std::abort();
-  if (table.size() == page->pods.size() && !table.replace(page->pods).empty()) std::abort();
+  table.replace(pods);
+  if (table.size() > pods.size()) std::abort();
+  if (table.size() == pods.size() && !table.replace(pods).empty()) std::abort();
 }
 
 // A list of objects, a node, a ConfigMap and the name of one, as anybody may send them: read without harm; a name that

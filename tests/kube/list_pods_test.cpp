@@ -5,7 +5,7 @@
 
 #include "kube/client/find_access.h"
 #include "kube/kube_bed.h"
-#include "kube/pod.h"
+#include "kube/object.h"
 
 namespace tranche::kube {
 namespace list_pods_test {
@@ -22,11 +22,11 @@ class PodsAskedOnce : public KubeBed {
   }
   static std::multiset<std::string> names_in(const std::vector<std::string>& pages) {
     std::multiset<std::string> names;
-    for (const auto& body : pages) {
-      const auto page = parse_pod_list(body);
-      if (!page) continue;
-      for (const auto& pod : page->pods) names.insert(pod.name);
-    }
+    for (const auto& body : pages)
+      (void)parse_list(body, [&names](const nlohmann::json& object) -> Status {
+        names.insert(name_of(object));
+        return {};
+      });
     return names;
   }
 };

@@ -24,8 +24,12 @@ class PodsOfANode : public KubeBed {
     settings.first_wait = 10ms;
     watch_ = std::make_unique<ListWatch>(
         *loop_, *client_, "/api/v1/pods", settings,
-        ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return page_of(body, first); },
-                         .on_line = [this](std::string_view line) { return event_of(line); },
+        ListWatchHandler{.on_object = [this](const auto& object, auto change) { return on_object(object, change); },
+                         .on_list =
+                             [this](bool whole) {
+                               auto listed = std::exchange(listed_, {});
+                               if (whole) note(table_.replace(std::move(listed)));
+                             },
                          .on_turn = [] {}});
   }
   bool is_watching(std::size_t pods) {
@@ -44,19 +48,13 @@ class PodsOfANode : public KubeBed {
 
  private:
   void note(PodChanges changes) { changes_.insert(changes_.end(), changes.begin(), changes.end()); }
-  Result<ListHead> page_of(std::string_view body, bool first) {
-    if (first) listed_.clear();
-    TRY(auto page, parse_pod_list(body));
-    listed_.insert(listed_.end(), page.pods.begin(), page.pods.end());
-    if (page.head.next.empty()) note(table_.replace(std::exchange(listed_, {})));
-    return page.head;
-  }
-  Result<WatchEvent> event_of(std::string_view line) {
-    return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {
-      TRY(auto pod, read_pod(object));
-      note(table_.apply(change, std::move(pod)));
-      return {};
-    });
+  Status on_object(const nlohmann::json& object, std::optional<Change> change) {
+    TRY(auto pod, read_pod(object));
+    if (change)
+      note(table_.apply(*change, std::move(pod)));
+    else
+      listed_.push_back(std::move(pod));
+    return {};
   }
   std::vector<PodSeen> listed_;
 };

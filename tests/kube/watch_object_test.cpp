@@ -1,7 +1,7 @@
 // One object of the API server, through everything that the server does to a watch.
 #include <nlohmann/json.hpp>
 
-#include "kube/client/kube_link.h"
+#include "kube/client/kube_client.h"
 #include "kube/client/list_watch.h"
 #include "kube/kube_bed.h"
 #include "kube/object.h"

@@ -17,7 +17,7 @@
 
 #include "config/choose.h"
 #include "config/resolve.h"
-#include "kube/client/kube_link.h"
+#include "kube/client/kube_client.h"
 #include "kube/client/list_watch.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"

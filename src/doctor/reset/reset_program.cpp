@@ -25,7 +25,6 @@
 #include "dra/claim_spec.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
-#include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
 #include "kubelet/pod_resources.h"

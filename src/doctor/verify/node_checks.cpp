@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "doctor/verify/check_groups.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 
 namespace tranche::doctor {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "kube/object.h"
-#include "kube/pod.h"
 #include "kube/url.h"
 
 namespace tranche::kube {
@@ -29,12 +29,12 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
       continue;
     }
     if (answer.status != http::kOk) return std::unexpected(refusal(answer, "the API server does not list pods"));
-    TRY(const auto page, parse_pod_list(answer.body));
+    TRY(const auto page, parse_list(answer.body, [](const nlohmann::json&) { return Status(); }, "list of pods"));
     pages.push_back(answer.body);
-    if (page.head.next.empty()) return pages;
+    if (page.next.empty()) return pages;
     if (pages.size() == kMostPages)
       return fail(Kind::kInvalid, fmt::format("the API server lists pods on more than {} pages", kMostPages));
-    path = list + "&continue=" + percent_encoded(page.head.next);
+    path = list + "&continue=" + percent_encoded(page.next);
   }
 }
 

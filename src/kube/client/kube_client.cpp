@@ -15,9 +15,11 @@
 
 #include "base/text.h"
 #include "base/version.h"
+#include "kube/client/find_access.h"
 #include "kube/object.h"
 #include "os/files/files.h"
 #include "os/library/shared_library.h"
+#include "os/log/log.h"
 
 // Each function of libcurl that is called.
 #define TRANCHE_OF_CURL(each)                                                                                    \
@@ -338,9 +340,12 @@ std::string why_not(const KubeAnswer& answer) {
 Error refusal(const KubeAnswer& answer, const std::string& what, std::string where) {
   if (answer.status == 0)
     return {Kind::kUnavailable, "the API server does not answer: " + answer.why, std::move(where), 0};
-  const bool denied = answer.status == http::kUnauthorized || answer.status == http::kForbidden;
-  return {denied ? Kind::kDenied : Kind::kUnavailable, fmt::format("{}: {} ({})", what, why_not(answer), answer.status),
-          std::move(where), answer.status};
+  static const std::map<int, Kind> kKinds{{http::kBadRequest, Kind::kInvalid}, {http::kUnauthorized, Kind::kDenied},
+                                          {http::kForbidden, Kind::kDenied},   {http::kNotFound, Kind::kNotFound},
+                                          {http::kConflict, Kind::kConflict},  {http::kUnprocessable, Kind::kInvalid}};
+  const auto known = kKinds.find(answer.status);
+  return {known == kKinds.end() ? Kind::kUnavailable : known->second,
+          fmt::format("{}: {} ({})", what, why_not(answer), answer.status), std::move(where), answer.status};
 }
 
 Result<std::string> bearer_token(const std::string& file, const std::string& fixed) {
@@ -351,6 +356,41 @@ Result<std::string> bearer_token(const std::string& file, const std::string& fix
   if (token.empty() || !is_token(token))
     return fail(Kind::kInvalid, "the token for the API server is empty or has characters that no token has", file);
   return std::string(token);
+}
+
+KubeLink::KubeLink(os::Loop& loop, os::Worker& worker, std::string kubeconfig, config::Environment environment)
+    : loop_(loop) {
+  worker.run([this, &loop, alive = std::weak_ptr(alive_), kubeconfig = std::move(kubeconfig),
+              environment = std::move(environment)] {
+    std::vector<Problem> problems;
+    auto access = find_access(kubeconfig, environment, problems);
+    if (access) (void)KubeClient::load();  // open() has its error
+    loop.post([this, alive, problems = std::move(problems), access = std::move(access)] {
+      if (!alive.expired()) settle(problems, access);
+    });
+  });
+}
+
+void KubeLink::settle(const std::vector<Problem>& problems, const Result<Access>& access) {
+  settled_ = true;
+  for (const auto& problem : problems) log::warning("kube.problem", {{"text", to_string(problem)}});
+  if (!access) {
+    why_ = to_string(access.error());
+  } else if (auto client = KubeClient::open(loop_, *access)) {
+    client_ = *std::move(client);
+    server_ = access->server.url();
+    source_ = access->source;
+  } else {
+    why_ = to_string(client.error());
+  }
+  for (const auto& callback : std::exchange(waiting_, {})) callback();
+}
+
+void KubeLink::when_settled(std::function<void()> callback) {
+  if (!settled_) return waiting_.push_back(std::move(callback));
+  loop_.post([alive = std::weak_ptr(alive_), callback = std::move(callback)] {
+    if (!alive.expired()) callback();
+  });
 }
 
 }  // namespace tranche::kube

@@ -13,6 +13,7 @@ namespace {
 
 // etcd accepts objects of up to 1.5 MiB; as JSON they are longer.
 constexpr std::size_t kLongestLine = std::size_t{4} << 20;
+constexpr int kMostPagesOfAList = 50;
 
 ApiStatus status_of(const KubeAnswer& answer) {
   return answer.status == 0 ? ApiStatus{0, answer.why, {}} : status_of_body(answer.status, answer.body);
@@ -49,8 +50,17 @@ void ListWatch::failed(ApiStatus status) {
 void ListWatch::list(const std::string& query, bool first) {
   request_ = client_.list(path_ + "?" + query, [this, first](const KubeAnswer& answer) {
     if (answer.status != http::kOk) return failed(status_of(answer));
-    const auto page = handler_.on_page(answer.body, first);
+    if (first) {
+      pages_ = 0;
+      handler_.on_list(false);
+    }
+    const auto page =
+        parse_list(answer.body, [this](const nlohmann::json& object) { return handler_.on_object(object, {}); });
     if (!page) return failed({0, page.error().what, {}});
+    if (++pages_ > kMostPagesOfAList)
+      return failed({0, fmt::format("the API server answers with more than {} pages", kMostPagesOfAList), {}});
+    last_event_ = loop_.now();
+    if (page->next.empty()) handler_.on_list(true);
     reflector_.on_page(page->resource_version, page->next);
     step();
     handler_.on_turn();
@@ -79,10 +89,12 @@ void ListWatch::on_bytes(std::string_view bytes) {
     if (line.empty()) continue;
     if (line.size() > kLongestLine)
       return give_up({http::kGone, fmt::format("the API server sent a line of more than {} bytes", kLongestLine), {}});
-    const auto event = handler_.on_line(line);
+    const auto event = parse_watch_line(
+        line, [this](Change change, const nlohmann::json& object) { return handler_.on_object(object, change); });
     // Not understood, so nobody knows what was missed: look at everything again.
     if (!event) return give_up({http::kGone, event.error().what, {}});
     if (event->change == Change::kError) return give_up(event->error);
+    last_event_ = loop_.now();
     reflector_.on_event(event->resource_version);
   }
   handler_.on_turn();
@@ -90,39 +102,30 @@ void ListWatch::on_bytes(std::string_view bytes) {
 
 WatchObject::WatchObject(os::Loop& loop, KubeClient& client, WatchedObject what,
                          std::function<void(const nlohmann::json*)> on_object, std::function<void()> on_turn)
-    : name_(what.name),
-      on_object_(std::move(on_object)),
-      watch_(loop, client, what.collection,
+    : watch_(loop, client, what.collection,
              {.selector = "fieldSelector=" + percent_encoded("metadata.name=" + what.name),
               .seed = what.seed,
               .role = what.role},
-             {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
-              .on_line = [this](std::string_view line) { return on_line(line); },
+             {.on_object = [this, name = what.name, on_object](const nlohmann::json& object,
+                                                               std::optional<Change> change) -> Status {
+                if (name_of(object) != name) return {};
+                if (change)
+                  on_object(change == Change::kDeleted ? nullptr : &object);
+                else
+                  listed_ = object;
+                return {};
+              },
+              .on_list =
+                  [this, on_object](bool whole) {
+                    const auto listed = std::exchange(listed_, std::nullopt);
+                    if (whole) on_object(listed ? &*listed : nullptr);
+                  },
               .on_turn = std::move(on_turn)}) {}
 
 std::optional<std::string> WatchObject::unknown_because() const {
   if (reflector().known()) return std::nullopt;
   if (reflector().reason().empty()) return "the API server has not answered yet";
   return reflector().reason();
-}
-
-Result<ListHead> WatchObject::on_page(std::string_view body, bool first) {
-  std::optional<nlohmann::json> found;  // not reported before the page is known to be valid
-  TRY(auto head, parse_list(body, [&](const nlohmann::json& object) -> Status {
-        if (name_of(object) == name_) found = object;
-        return {};
-      }));
-  listed_ = found || (listed_ && !first);
-  if (found) on_object_(&*found);
-  if (head.next.empty() && !listed_) on_object_(nullptr);
-  return head;
-}
-
-Result<WatchEvent> WatchObject::on_line(std::string_view line) {
-  return parse_watch_line(line, [this](Change change, const nlohmann::json& object) -> Status {
-    if (name_of(object) == name_) on_object_(change == Change::kDeleted ? nullptr : &object);
-    return {};
-  });
 }
 
 }  // namespace tranche::kube

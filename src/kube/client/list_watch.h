@@ -17,9 +17,10 @@
 namespace tranche::kube {
 
 struct ListWatchHandler {
-  // One page of a list; `first` begins a new list, which replaces the known objects once its last page has arrived.
-  std::function<Result<ListHead>(std::string_view body, bool first)> on_page;
-  std::function<Result<WatchEvent>(std::string_view line)> on_line;
+  // An object of a list, or of an event with what changed. An error discards the list, or begins a new one.
+  std::function<Status(const nlohmann::json& object, std::optional<Change> change)> on_object;
+  // Before the first object of a list, and when it is whole: it replaces the known objects then.
+  std::function<void(bool whole)> on_list = [](bool) {};
   std::function<void()> on_turn;  // after each page or event, and when state() changed
 };
 
@@ -31,6 +32,7 @@ class ListWatch {
   ListWatch& operator=(const ListWatch&) = delete;
 
   const Reflector& reflector() const { return reflector_; }
+  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
 
  private:
   void step();
@@ -44,6 +46,8 @@ class ListWatch {
   std::string path_;
   Reflector reflector_;
   ListWatchHandler handler_;
+  int pages_ = 0;  // of the present list
+  std::optional<MonoTime> last_event_;
   std::optional<os::LineReader> lines_;
   PendingRequest request_;
   os::Timer timer_{loop_};
@@ -71,13 +75,8 @@ class WatchObject {
   std::optional<std::string> unknown_because() const;
 
  private:
-  Result<ListHead> on_page(std::string_view body, bool first);
-  Result<WatchEvent> on_line(std::string_view line);
-
-  std::string name_;
-  std::function<void(const nlohmann::json*)> on_object_;
-  bool listed_ = false;  // the present list, perhaps of several pages, contained it
-  ListWatch watch_;      // last: it calls the rest
+  std::optional<nlohmann::json> listed_;  // by the present list, which is not whole yet
+  ListWatch watch_;                       // last: it calls the rest
 };
 
 }  // namespace tranche::kube

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostPods = 2000;  // kubelet runs 110 by default, and some hundreds if configured
-constexpr int kMostPages = 50;
+constexpr std::size_t kMostPods = 2000;    // kubelet runs 110 by default, and some hundreds if configured
+constexpr std::size_t kMostMalformed = 8;  // logged of a list
 constexpr Duration kBetweenWrites = 1s;
 constexpr Duration kStarting = 3s;     // to open the driver and register with kubelet
 constexpr Duration kForbidden = 5min;  // until an administrator may have granted the permission
@@ -28,21 +28,25 @@ constexpr Duration kForbidden = 5min;  // until an administrator may have grante
 }  // namespace
 
 // The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
-// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods or kMostPages
-// pages counts as failed. Loop thread only.
+// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods counts as failed.
+// Loop thread only.
 class PodWatch {
  public:
   // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
   // object. on_turn: also if only the state of the watch has changed.
   PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
            std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
-      : loop_(loop),
-        node_(node),
+      : node_(node),
         on_pods_(std::move(on_pods)),
         watch_(loop, client, "/api/v1/pods",
                {.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node), .seed = seed},
-               {.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
-                .on_line = [this](std::string_view line) { return on_line(line); },
+               {.on_object = [this](const auto& object, auto change) { return on_object(object, change); },
+                .on_list =
+                    [this](bool whole) {
+                      malformed_ = 0;
+                      auto listed = std::exchange(listed_, {});
+                      if (whole) add(table_.replace(std::move(listed)));
+                    },
                 .on_turn =
                     [this, on_turn = std::move(on_turn)] {
                       if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
@@ -51,56 +55,34 @@ class PodWatch {
 
   const PodTable& pods() const { return table_; }
   const Reflector& reflector() const { return watch_.reflector(); }
-  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
+  std::optional<MonoTime> last_event() const { return watch_.last_event(); }
 
  private:
-  Result<ListHead> on_page(std::string_view body, bool first) {
-    if (first) {
-      listed_.clear();
-      pages_ = 0;
-    }
-    TRY(auto page, parse_pod_list(body));
-    for (const auto& what : page.malformed) log::warning("kube.malformed", {{"what", what}});
-    for (auto& pod : page.pods)  // a server, or a proxy in front of it, may ignore the selector
-      if (pod.node_name == node_) listed_.push_back(std::move(pod));
-    if (++pages_ > kMostPages || listed_.size() > kMostPods) {
-      listed_ = {};
-      return fail(Kind::kInvalid,
-                  fmt::format("the API server lists more than {} pods of this node, or more than {} pages", kMostPods,
-                              kMostPages));
-    }
-    if (page.head.next.empty()) apply(table_.replace(std::exchange(listed_, {})));
-    return page.head;
+  Status on_object(const nlohmann::json& object, std::optional<Change> change) {
+    auto pod = read_pod(object);
+    if (!pod && change) return std::unexpected(pod.error());
+    if (!pod && ++malformed_ <= kMostMalformed) log::warning("kube.malformed", {{"what", pod.error()}});
+    // A server, or a proxy in front of it, may ignore the selector.
+    if (!pod || pod->node_name != node_) return {};
+    if (listed_.size() >= kMostPods ||
+        (change && table_.size() >= kMostPods && table_.find(pod->pod_namespace, pod->name) == nullptr))
+      return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
+    if (change)
+      add(table_.apply(*change, *std::move(pod)));
+    else
+      listed_.push_back(*std::move(pod));
+    return {};
   }
 
-  Result<WatchEvent> on_line(std::string_view line) {
-    PodChanges changes;
-    auto event = parse_watch_line(line, [&](Change change, const nlohmann::json& object) -> Status {
-      TRY(auto pod, read_pod(object));
-      if (pod.node_name != node_) return {};
-      if (table_.size() >= kMostPods && table_.find(pod.pod_namespace, pod.name) == nullptr)
-        return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
-      changes = table_.apply(change, std::move(pod));
-      return {};
-    });
-    if (event) apply(std::move(changes));
-    return event;
-  }
+  void add(PodChanges changes) { std::ranges::move(changes, std::back_inserter(changes_)); }
 
-  void apply(PodChanges changes) {
-    last_event_ = loop_.now();
-    std::ranges::move(changes, std::back_inserter(changes_));
-  }
-
-  os::Loop& loop_;
   const std::string node_;
   std::function<void(const PodChanges&)> on_pods_;
   PodTable table_;
   std::vector<PodSeen> listed_;  // the pages of an incomplete list
-  int pages_ = 0;
-  PodChanges changes_;  // not passed on yet: a burst of events is one callback
-  std::optional<MonoTime> last_event_;
-  ListWatch watch_;  // last: it calls the rest
+  std::size_t malformed_ = 0;    // of the present list
+  PodChanges changes_;           // not passed on yet: a burst of events is one callback
+  ListWatch watch_;              // last: it calls the rest
 };
 
 // Keeps a condition of this Node up to date, and removes a startup taint once the node is serving. Sends no requests

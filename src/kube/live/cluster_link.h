@@ -12,9 +12,8 @@
 
 #include "base/time.h"
 #include "kube/client/kube_client.h"
-#include "kube/client/kube_link.h"
 #include "kube/event_queue.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 #include "kube/pod.h"
 #include "os/loop/loop.h"
 

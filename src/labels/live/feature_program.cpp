@@ -16,6 +16,7 @@
 #include "gpu/driver/nvml.h"
 #include "gpu/inventory/inventory.h"
 #include "kube/client/find_access.h"
+#include "kube/object.h"
 #include "labels/label.h"
 #include "labels/live/label_writer.h"
 #include "labels/machine/features.h"
@@ -83,6 +84,7 @@ LabelOutput output_of(const config::Flags& flags) {
 }
 
 bool needs_a_person(const Error& error) {
+  if (error.code == kube::http::kUnauthorized) return false;  // a token that is being replaced
   return error.kind == Kind::kDenied || error.kind == Kind::kNotFound || error.kind == Kind::kInvalid;
 }
 

@@ -30,10 +30,6 @@ LabelController::LabelController(os::Loop& loop, os::Worker& worker, LabelSettin
       retry_(kFirstWriteRetry, kLongestWriteRetry, stable_hash(settings_.target.node_name)),
       restoring_(kFirstRestoring, kLongestWriteRetry, stable_hash(settings_.target.node_name)) {}
 
-LabelController::~LabelController() {
-  *alive_ = false;
-}
-
 void LabelController::use(kube::KubeClient* client) {
   if (client == client_) return;
   client_ = client;
@@ -97,11 +93,11 @@ void LabelController::follow(const config::Config& config, const gpu::Inventory&
 
 void LabelController::read_machine(const std::string& machine_type_file) {
   machine_type_file_ = machine_type_file;
-  worker_.run([this, alive = alive_, machine_type_file, root = settings_.system_root, &loop = loop_] {
+  worker_.run([this, alive = std::weak_ptr(alive_), machine_type_file, root = settings_.system_root, &loop = loop_] {
     const std::string machine_type = read_machine_type(machine_type_file);
     const auto vgpu = read_vgpu(root);
     loop.post([this, alive, machine_type, vgpu] {
-      if (!*alive) return;
+      if (alive.expired()) return;
       inputs_.machine_type = machine_type;
       inputs_.vgpu = vgpu ? std::optional(*vgpu) : std::nullopt;
       machine_known_ = true;

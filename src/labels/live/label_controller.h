@@ -37,7 +37,6 @@ class LabelController {
  public:
   // on_turn: labels() or report() may have changed; not called inside this constructor or follow().
   LabelController(os::Loop& loop, os::Worker& worker, LabelSettings settings, std::function<void()> on_turn);
-  ~LabelController();
   LabelController(const LabelController&) = delete;
   LabelController& operator=(const LabelController&) = delete;
 
@@ -66,8 +65,7 @@ class LabelController {
   std::function<void()> on_turn_;
   kube::KubeClient* client_ = nullptr;
   std::unique_ptr<LabelWriter> writer_;
-  std::shared_ptr<bool> alive_ =
-      std::make_shared<bool>(true);  // jobs of the worker may finish after this object is destroyed
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>();  // expires with this object: jobs of the worker may be late
 
   std::optional<config::Config> config_;
   gpu::Inventory inventory_;

@@ -1,7 +1,5 @@
 #include "labels/live/label_writer.h"
 
-#include <fmt/format.h>
-
 #include <functional>
 #include <optional>
 
@@ -15,7 +13,6 @@
 namespace tranche::labels {
 namespace {
 
-constexpr int kUnprocessable = 422;
 constexpr int kMostRounds = 5;
 constexpr const char* kTheirTemporaryFolder = "gfd-tmp";  // left beside the file by older versions of NVIDIA's program
 
@@ -41,28 +38,9 @@ class File final : public LabelWriter {
   os::PathParts place_;
 };
 
-Kind kind_of(int status) {
-  switch (status) {
-    case kube::http::kForbidden:
-      return Kind::kDenied;
-    case kube::http::kNotFound:
-      return Kind::kNotFound;
-    case kube::http::kConflict:
-      return Kind::kConflict;
-    case kube::http::kBadRequest:
-    case kUnprocessable:
-      return Kind::kInvalid;
-    default:  // a token that is being replaced, rate limiting, a server error
-      return Kind::kUnavailable;
-  }
-}
-
 // `what`: "see the node n1".
 Error refused(const kube::KubeAnswer& answer, const std::string& what) {
-  if (answer.status == 0) return {Kind::kUnavailable, "no answer to a request to " + what + ": " + answer.why, "", 0};
-  const auto status = kube::status_of_body(answer.status, answer.body);
-  return {kind_of(answer.status), fmt::format("the API server refuses to {}: {}", what, status.message), "",
-          answer.status};
+  return kube::refusal(answer, "the API server refuses to " + what);
 }
 
 // Reads, compares and writes for the version that was read; one that loses a conflict starts again. One step after

@@ -23,10 +23,9 @@
 
 #include "base/backoff.h"
 #include "kube/client/kube_client.h"
-#include "kube/client/kube_link.h"
 #include "kube/client/list_watch.h"
 #include "kube/event_queue.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 #include "mig/configuration.h"
 #include "mig/live/gpu_reset.h"
 #include "mig/live/mig_driver.h"

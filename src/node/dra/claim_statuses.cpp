@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 5min;
 constexpr Duration kWithoutServer = 5s;
-constexpr int kUnprocessable = 422;
 constexpr std::string_view kServing = "serving";
 
 bool has_limits(const mps::EndpointReport& endpoint, const dra::Part& part) {
@@ -49,7 +48,7 @@ nlohmann::json conditions_of(const dra::Part& part, const std::vector<dra::Devic
       fault = fmt::format("{}: {}", to_string(each.fault->cause), each.fault->why);
   const auto not_served = dra::has_endpoint(part.kind) ? why_not_served(part, pools) : std::string();
   const auto ready = [](const char* reason, std::string_view message, bool holds = false) {
-    return dra::condition(dra::kReady, holds, reason, message);
+    return kube::condition_json(dra::kReady, holds, reason, message);
   };
   auto all = nlohmann::json::array();
   all.push_back(part.kind != dra::Kind::kMonitor && !fault.empty() ? ready("Unhealthy", fault)
@@ -58,7 +57,7 @@ nlohmann::json conditions_of(const dra::Part& part, const std::vector<dra::Devic
                                                                    : ready("Prepared", dra::part_text(part), true));
   if (part.kind != dra::Kind::kShared) return all;
   const auto enforced = [](const char* reason, std::string_view message, bool holds = false) {
-    return dra::condition(dra::kLimitsEnforced, holds, reason, message);
+    return kube::condition_json(dra::kLimitsEnforced, holds, reason, message);
   };
   all.push_back(!not_served.empty() ? enforced("NotServed", not_served)
                 : has_limits(*mps::find_endpoint(pools.pools.at(part.mps_pool), part.grant), part)
@@ -102,21 +101,14 @@ void ClaimStatuses::take() {
 void ClaimStatuses::step() {
   if (claims_.standing() != ClaimsStanding::kOurs) return;  // a newer agent writes them
   if (request_.waits()) return;
+  std::erase_if(entries_, [](const auto& each) {
+    return each.second.written == each.second.wanted && each.second.wanted.entries.empty();
+  });
   std::optional<MonoTime> next;
-  for (auto at = entries_.begin(); at != entries_.end();) {
-    auto& [uid, entry] = *at;
-    if (entry.written == entry.wanted) {
-      at = entry.wanted.entries.empty() ? entries_.erase(at) : std::next(at);
-      continue;
-    }
-    if (link_.client() != nullptr && entry.due <= loop_.now()) {
-      if (entry.stored.empty()) return read(uid);
-      if (!dra::has_status(json_of(entry.stored), entry.wanted)) return write(uid);
-      entry.written = entry.wanted;
-      continue;
-    }
+  for (const auto& [uid, entry] : entries_) {
+    if (entry.written == entry.wanted) continue;
+    if (link_.client() != nullptr && entry.due <= loop_.now()) return read(uid);
     next = std::min(next.value_or(entry.due), entry.due);
-    ++at;
   }
   if (!next) return report({});
   const Duration wait = link_.client() == nullptr ? kWithoutServer : *next - loop_.now();
@@ -124,34 +116,28 @@ void ClaimStatuses::step() {
 }
 
 void ClaimStatuses::read(const std::string& uid) {
-  request_ = link_.client()->get(dra::claim_path(entries_.at(uid).wanted.name),
-                                 [this, uid](const kube::KubeAnswer& answer) { on_answer(uid, answer, false); });
-}
-
-void ClaimStatuses::write(const std::string& uid) {
-  const auto& entry = entries_.at(uid);
-  request_ = link_.client()->apply(
-      dra::claim_status_path(entry.wanted.name), dra::apply_body(entry.wanted, json_of(entry.stored), loop_.wall_now()),
-      [this, uid, sent = entry.wanted](const kube::KubeAnswer& answer) {
-        if (const auto at = entries_.find(uid); at != entries_.end() && answer.status == kube::http::kOk)
-          at->second.written = sent;
-        on_answer(uid, answer, true);
+  request_ =
+      link_.client()->get(dra::claim_path(entries_.at(uid).wanted.name), [this, uid](const kube::KubeAnswer& answer) {
+        const auto claim = json_of(answer.body);
+        const auto& wanted = entries_.at(uid).wanted;
+        if (text_at(map_at(claim, "metadata"), "uid") == uid && !dra::has_status(claim, wanted))
+          return write(uid, wanted, claim);
+        on_answer(uid, wanted, answer);
       });
 }
 
+void ClaimStatuses::write(const std::string& uid, const dra::ClaimStatus& wanted, const nlohmann::json& stored) {
+  request_ =
+      link_.client()->apply(dra::claim_status_path(wanted.name), dra::apply_body(wanted, stored, loop_.wall_now()),
+                            [this, uid, wanted](const kube::KubeAnswer& answer) { on_answer(uid, wanted, answer); });
+}
+
 // A claim that is gone, or whose name a later one has, needs no status. An older claim's entry goes with it.
-void ClaimStatuses::on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written) {
-  const auto at = entries_.find(uid);
-  if (at == entries_.end()) return step();
-  auto& entry = at->second;
-  const bool ok = answer.status == kube::http::kOk && answer.why.empty();
-  const auto object = ok ? json_of(answer.body) : nlohmann::json();
-  if (ok && text_at(map_at(object, "metadata"), "uid") == uid) {
-    entry.stored = json_text(nlohmann::json{{"status", {{"devices", list_at(map_at(object, "status"), "devices")}}}});
-    if (was_written) entry.backoff.reset();
-  } else if (ok || answer.status == kube::http::kNotFound) {
-    entry.written = entry.wanted;
-    entry.stored.clear();
+void ClaimStatuses::on_answer(const std::string& uid, const dra::ClaimStatus& wanted, const kube::KubeAnswer& answer) {
+  auto& entry = entries_.at(uid);
+  if (answer.status == kube::http::kOk || answer.status == kube::http::kNotFound) {
+    entry.written = wanted;
+    entry.backoff.reset();
   } else {
     fail(entry, answer);
   }
@@ -159,11 +145,10 @@ void ClaimStatuses::on_answer(const std::string& uid, const kube::KubeAnswer& an
 }
 
 void ClaimStatuses::fail(Entry& entry, const kube::KubeAnswer& answer) {
-  const bool refused = answer.status == kube::http::kForbidden || answer.status == kUnprocessable;
+  const bool refused = answer.status == kube::http::kForbidden || answer.status == kube::http::kUnprocessable;
   std::string why = kube::why_not(answer);
   if (refused) why += "; give this pod's service account the rights of deploy/rbac/dra.yaml";
   entry.due = loop_.now() + (refused ? kMostRetry : entry.backoff.next());
-  entry.stored.clear();
   if (answer.status == kube::http::kConflict) return;  // perhaps a later claim of this name: it is read again
   report(fmt::format("status.devices of the claim {} is not written: {}", dra::to_string(entry.wanted.name), why));
 }

@@ -26,15 +26,11 @@ Error refusal(const kube::KubeAnswer& answer, const dra::ClaimName& claim) {
   const std::string where = dra::claim_path(claim);
   if (answer.status == kube::http::kNotFound)
     return {Kind::kNotFound, "the claim is not in the API server any more; delete the pod that waits for it", where, 0};
-  if (answer.status == kube::http::kForbidden || answer.status == kube::http::kUnauthorized)
-    return {Kind::kDenied,
-            "the API server refuses to show the claim; give this pod's service account the verb get on resourceclaims "
-            "of the group resource.k8s.io",
-            where, answer.status};
-  if (answer.status == 0)
-    return {Kind::kUnavailable, "the API server did not answer: " + answer.why + "; kubelet asks again", where, 0};
-  return {Kind::kUnavailable, fmt::format("the API server answered with status {}; kubelet asks again", answer.status),
-          where, answer.status};
+  auto error = kube::refusal(answer, "the API server does not show the claim", where);
+  error.what += error.kind == Kind::kDenied ? "; give this pod's service account the verb get on resourceclaims of the "
+                                              "group resource.k8s.io"
+                                            : "; kubelet asks again";
+  return error;
 }
 
 Error with_newer_agent() {
@@ -280,7 +276,8 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
     const auto described = [this, uid, is_new, done](const Status& ready) {
       const auto& now = prepared_.at(uid);  // with the UUIDs of what was made
       auto devices = ready ? describe(now) : std::unexpected(ready.error());
-      if (!devices && is_new) return undo(uid, devices.error(), done);
+      if (!devices && is_new)  // as it was before
+        return end(uid, [why = devices.error(), done](const Status&) { done(std::unexpected(why)); });
       const bool is_made = devices && is_new;
       if (is_made) log::info("claim.prepared", {{"claim", dra::to_string(now.name)}, {"parts", now.parts.size()}});
       done(std::move(devices));
@@ -288,16 +285,6 @@ void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
     };
     if (!there) return described(there);
     open_parts(uid, 0, is_new ? Opening::kNew : Opening::kAgain, described);
-  });
-}
-
-// As it was before: endpoints that were opened in vain go, MIG instances that were made likewise, and then the record.
-void Claims::undo(const std::string& uid, const Error& why, const Prepared& done) {
-  end_parts(uid, [this, uid, why, done](const Status& ended) {
-    if (ended) (void)forget(uid);  // else the record stays, for there may be an endpoint or an instance
-    done(std::unexpected(why));
-    callbacks_.changed();
-    look_for_room();
   });
 }
 
@@ -384,26 +371,28 @@ void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
       next(claim.uid);
     };
     if (!prepared_.contains(claim.uid)) return leave_nothing(claim, answer);
-    end_parts(claim.uid, [this, claim, answer](Status ended) {
-      if (!ended) return answer(std::move(ended));
-      auto forgotten = forget(claim.uid);
-      if (forgotten) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
-      answer(std::move(forgotten));
-      callbacks_.changed();
-      look_for_room();
+    end(claim.uid, [claim, answer](const Status& ended) {
+      if (ended) log::info("claim.unprepared", {{"claim", dra::to_string(claim)}});
+      answer(ended);
     });
   });
 }
 
-// `tranche mps` stops clients that are left, waits for their work and ends them, without harm to other tenants'.
-void Claims::end_parts(const std::string& uid, const Ended& done) {
+// Endpoints, MIG instances, and then the record: it stays where one of these may be left. `tranche mps` stops clients
+// that are left, waits for their work and ends them, without harm to other tenants'.
+void Claims::end(const std::string& uid, const Ended& done) {
   Endpoints endpoints;
   const auto& claim = prepared_.at(uid);
   for (const auto& part : claim.parts)
     if (is_first_of_its_endpoint(claim, part)) endpoints.emplace_back(part.mps_pool, part.grant);
-  close(std::move(endpoints), [this, uid, done](const Status& closed) {
-    if (!closed) return done(closed);
-    remove_instances(uid, 0, done);
+  const auto ended = [this, uid, done](const Status& removed) {
+    done(removed ? forget(uid) : removed);
+    callbacks_.changed();
+    look_for_room();
+  };
+  close(std::move(endpoints), [this, uid, ended](const Status& closed) {
+    if (!closed) return ended(closed);
+    remove_instances(uid, 0, ended);
   });
 }
 

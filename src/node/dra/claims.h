@@ -26,7 +26,7 @@
 #include "dra/claim_status.h"
 #include "dra/prepare.h"
 #include "grants/allocate/grant.h"
-#include "kube/client/kube_link.h"
+#include "kube/client/kube_client.h"
 #include "kubelet/dra_server.h"
 #include "mig/live/partitions.h"
 #include "mps/protocol/mps_client.h"
@@ -147,14 +147,13 @@ class Claims final : public kubelet::DraAnswers {
   void look_for_room();
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
-  void undo(const std::string& uid, const Error& why, const Prepared& done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, Ended done);
   Result<std::vector<kubelet::DraDevice>> describe(const dra::PreparedClaim& claim);
   Result<std::vector<grants::Grant>> grants_of(const dra::PreparedClaim& claim) const;
 
   // --- unprepare --------------------------------------------------------------------------------------------------
   using Endpoints = std::vector<std::pair<std::string, std::string>>;  // MPS pool and grant
-  void end_parts(const std::string& uid, const Ended& done);
+  void end(const std::string& uid, const Ended& done);
   void close(Endpoints endpoints, Ended done);
   void leave_nothing(const dra::ClaimName& unknown, Unprepared done);
   Status forget(const std::string& uid);
@@ -206,7 +205,8 @@ class Claims final : public kubelet::DraAnswers {
 };
 
 // Writes what dra/claim_status.h builds into the ResourceClaims' `status.devices`. Nothing waits for it: a claim is
-// prepared whether or not its status can be written. Changes of a moment are one write. A failed write is repeated with
+// prepared whether or not its status can be written. Changes of a moment are one write, and a status is compared with
+// what the API server has before it is written. A failed write is repeated with
 // a growing delay, a refused one after 5 minutes, and the reason is reported. One request at a time; at rest there is
 // none. Loop thread only.
 class ClaimStatuses {
@@ -229,7 +229,6 @@ class ClaimStatuses {
   struct Entry {
     dra::ClaimStatus wanted = {};
     std::optional<dra::ClaimStatus> written = {};  // what the API server has
-    std::string stored = {};                       // JSON of its status.devices as read or written last; "" = not read
     MonoTime due{};                                // later where it failed
     Backoff backoff;
   };
@@ -237,8 +236,8 @@ class ClaimStatuses {
   void take();
   void step();
   void read(const std::string& uid);
-  void write(const std::string& uid);
-  void on_answer(const std::string& uid, const kube::KubeAnswer& answer, bool was_written);
+  void write(const std::string& uid, const dra::ClaimStatus& wanted, const nlohmann::json& stored);
+  void on_answer(const std::string& uid, const dra::ClaimStatus& wanted, const kube::KubeAnswer& answer);
   void fail(Entry& entry, const kube::KubeAnswer& answer);
   void report(std::string problem);
 

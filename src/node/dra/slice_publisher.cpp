@@ -100,8 +100,8 @@ void SlicePublisher::follow_driver() {
   watch_ = std::make_unique<kube::ListWatch>(
       loop_, *client_, dra::kSlicesPath,
       kube::ReflectorSettings{.selector = "fieldSelector=" + kube::percent_encoded(ours), .seed = seed_, .role = kRole},
-      kube::ListWatchHandler{.on_page = [this](std::string_view body, bool first) { return on_page(body, first); },
-                             .on_line = [this](std::string_view line) { return on_line(line); },
+      kube::ListWatchHandler{.on_object = [this](const auto& object, auto change) { return on_object(object, change); },
+                             .on_list = [this](bool whole) { on_list(whole); },
                              .on_turn = [this] { step_soon(); }});
 }
 
@@ -134,37 +134,31 @@ bool SlicePublisher::is_ours(const dra::StoredSlice& slice) const {
   return slice.driver == driver_ && slice.node == node_;
 }
 
-Result<kube::ListHead> SlicePublisher::on_page(std::string_view body, bool first) {
-  if (first) listed_.clear();
-  TRY(auto head, kube::parse_list(body, [this](const nlohmann::json& object) -> Status {
-        TRY(auto slice, dra::read_slice(object));
-        if (is_ours(slice)) listed_.push_back(std::move(slice));
-        if (listed_.size() <= kMostSlices) return {};
-        return fail(Kind::kInvalid,
-                    fmt::format("the API server lists more than {} ResourceSlices of this node", kMostSlices));
-      }));
-  if (!head.next.empty()) return head;
-  ledger_.replace(std::exchange(listed_, {}));
+void SlicePublisher::on_list(bool whole) {
+  auto listed = std::exchange(listed_, {});
+  if (!whole) return;
+  ledger_.replace(std::move(listed));
   features_.reset();  // a server that forgot where we were may be a newer one
   node_uid_.clear();
-  return head;
 }
 
-Result<kube::WatchEvent> SlicePublisher::on_line(std::string_view line) {
-  return kube::parse_watch_line(line, [this](kube::Change change, const nlohmann::json& object) -> Status {
-    TRY(const auto slice, dra::read_slice(object));
-    if (!is_ours(slice)) return {};
-    const auto stored = ledger_.stored().find(slice.name);
-    const bool known = stored != ledger_.stored().end();
-    const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
-    if (!known && ledger_.stored().size() >= kMostSlices)
-      return fail(Kind::kInvalid,
-                  fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
-    if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
-    ledger_.apply(change, slice);
-    if (by_others && ledger_.next()) disturbed();
+Status SlicePublisher::on_object(const nlohmann::json& object, std::optional<kube::Change> change) {
+  TRY(auto slice, dra::read_slice(object));
+  if (!is_ours(slice)) return {};
+  const auto stored = ledger_.stored().find(slice.name);
+  const bool known = change && stored != ledger_.stored().end();
+  if (!known && (change ? ledger_.stored().size() : listed_.size()) >= kMostSlices)
+    return fail(Kind::kInvalid,
+                fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
+  if (!change) {
+    listed_.push_back(std::move(slice));
     return {};
-  });
+  }
+  const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
+  if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
+  ledger_.apply(*change, slice);
+  if (by_others && ledger_.next()) disturbed();
+  return {};
 }
 
 // Several changes before the next restoration are one. One that comes while we write is our own, or as good as that.

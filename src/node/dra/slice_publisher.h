@@ -18,7 +18,7 @@
 #include "base/backoff.h"
 #include "dra/slices.h"
 #include "kube/client/list_watch.h"
-#include "kube/node_condition.h"
+#include "kube/object.h"
 #include "node/dra/dra_report.h"
 #include "os/loop/loop.h"
 
@@ -51,8 +51,8 @@ class SlicePublisher {
 
  private:
   using Answer = kube::KubeAnswer;
-  Result<kube::ListHead> on_page(std::string_view body, bool first);
-  Result<kube::WatchEvent> on_line(std::string_view line);
+  void on_list(bool whole);
+  Status on_object(const nlohmann::json& object, std::optional<kube::Change> change);
   bool is_ours(const dra::StoredSlice& slice) const;
   void disturbed();
   void step_soon();

@@ -15,7 +15,7 @@
 #include "config/choose.h"
 #include "config/live/config_source.h"
 #include "containers/attribution.h"
-#include "kube/client/kube_link.h"
+#include "kube/client/kube_client.h"
 #include "os/files/files.h"
 #include "os/files/watch.h"
 #include "os/log/log.h"

@@ -9,7 +9,6 @@
 #include "base/backoff.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
 #include "kubelet/pod_resources.h"

@@ -23,7 +23,6 @@
 #include "gpu/driver/driver.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/list_watch.h"
-#include "kube/node_condition.h"
 #include "kube/object.h"
 #include "kube/url.h"
 #include "os/files/files.h"
@@ -232,8 +231,7 @@ class PodsRun {
       late = true;
       loop_.stop();
     });
-    const auto saw = [this](const Json& object) { return see(object); };
-    const auto changed = [this](kube::Change change, const Json& object) {
+    const auto on_object = [this](const Json& object, std::optional<kube::Change> change) {
       return change == kube::Change::kDeleted ? Status{} : see(object);
     };
     const auto on_turn = [this] {
@@ -243,9 +241,7 @@ class PodsRun {
         loop_, *server_.client, pods_,
         {.selector = "labelSelector=" + kube::percent_encoded(std::string(kRunLabel) + "=" + run_),
          .most_wait = kWatchAgain},
-        {.on_page = [&](std::string_view body, bool) { return kube::parse_list(body, saw); },
-         .on_line = [&](std::string_view line) { return kube::parse_watch_line(line, changed); },
-         .on_turn = on_turn});
+        {.on_object = on_object, .on_turn = on_turn});
     while (!all_ended() && !late && !interrupted_) loop_.run();
     for (auto& [name, pod] : made_) {
       if (pod.view.phase != PodPhase::kUnderWay) continue;
