@@ -1,8 +1,22 @@
+// Command lines that a command of ours and a program of NVIDIA's share: `tranche node` and `nvidia-device-plugin`,
+// `tranche mps` and `mps-control-daemon`, `tranche labels` and `gpu-feature-discovery`. NVIDIA's have their own exit
+// statuses and paths. `held` must exist until parsing is complete; the help shows the present values as defaults. And
+// NVIDIA's config manager.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
 
 #include "base/text.h"
-#include "cli/shared_commands.h"
+#include "cli/setting_options.h"
+#include "cli/stand_in.h"
 #include "config/document/amounts.h"
+#include "labels/live/feature_program.h"
+#include "node/node_program.h"
+#include "programs/config_manager/config_manager.h"
+#include "programs/mps/mps_program.h"
 
 namespace tranche::cli {
 namespace {
@@ -90,7 +104,7 @@ void add_mig_options(CLI::App& command, mig::MigOptions& mig) {
       .group(kMig);
 }
 
-}  // namespace
+using NodeCommand = Held<node::NodeOptions>;
 
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
@@ -135,6 +149,208 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_log_options(command, held.log);
 }
 
+struct MpsCommand : Held<programs::MpsOptions> {
+  bool end = false;
+};
+
+// All options except the settings of the configuration.
+void add_own_mps_options(CLI::App& command, MpsCommand& held) {
+  auto& o = held.options;
+  add_own_option(command, "--config-of-node", o.config.written,
+                 "the file in which the node agent of this node writes down its configuration, "
+                 "<run-dir>/config-in-force.json: followed in place of --config-file");
+  add_places(command, {{"--mps-root-ctr-path", &o.mps_root_here}, {"--mps-control", &o.mps_control}});
+  add_own_option(command, "--system-root", o.system_root,
+                 "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
+  add_own_option(command, "--listen", o.listen,
+                 "address for /metrics, /healthz and /readyz, such as :9401; none by default");
+  add_own_option(
+      command, "--daemon-home", "pod",
+      "pod or host: whether the daemons end with this program, or run on in the host until tranche mps --end",
+      [&o](const std::string& home) { o.daemons_on_host = home == "host"; })
+      .check(CLI::IsMember({"pod", "host"}));
+  add_own_option(command, "--daemon-cgroup", o.daemon_cgroup,
+                 "with --daemon-home host: the cgroup folder on the host in which each daemon gets its own, or none; "
+                 "tranche in every hierarchy by default");
+  command
+      .add_option("--daemon-host-process", o.host_pid, "whose mount and cgroup namespaces are the host's; 1 by default")
+      ->check(CLI::PositiveNumber);
+  command.add_flag("--end", held.end, "end all daemons of this MPS root for good, also those that were left running");
+  add_strict(command, o.unknown_keys);
+  add_log_options(command, held.log);
+}
+
+int run(MpsCommand& held, const Process& process) {
+  const auto& options = started(held, process);
+  return held.end ? programs::end_mps(options) : programs::run_mps(options);
+}
+
+constexpr const char* kLabelsDescription =
+    "the labels that describe the GPUs of this node: prints them, or keeps them written where the cluster looks";
+constexpr const char* kLabelsTeaching =
+    "Examples:\n"
+    "  tranche labels                            what this node's labels would be, with this configuration\n"
+    "  tranche labels --json                     the same, and which model speaks for a node of several\n"
+    "  tranche labels --label-output node        on the Node itself, until stopped; needs no other component\n"
+    "  tranche labels --label-output nodefeature for node feature discovery, as a NodeFeature object\n"
+    "  tranche labels --label-output file        for node feature discovery, as a file in its folder\n"
+    "  tranche labels --label-output node --remove   takes away exactly those that we set\n"
+    "Exit status: 0 printed, written or stopped by a signal; 1 no driver, or the labels cannot be written; 2 a "
+    "configuration\n"
+    "or command line that cannot be used. docs/reference/labels.md lists every label.";
+
+struct FeatureCommand : Held<labels::FeatureOptions> {
+  std::string ignored;  // of flags without effect
+};
+
+void add_feature_options(CLI::App& command, FeatureCommand& held) {
+  auto& o = held.options;
+  add_settings(command, config::Program::kFeatureDiscovery, o.flags);
+  add_variable_option(command, "--kubeconfig", o.kubeconfig,
+                      "how to reach the API server; by default the service account of this pod");
+  add_variable_option(command, "--namespace", o.target.feature_namespace, "of the NodeFeature object");
+  add_variable_option(command, "--node-name", o.target.node_name, "what the cluster calls this node");
+  add_variable_option(command, "--pod-name", o.target.pod_name,
+                      "name of this pod; its DaemonSet owns the NodeFeature object");
+  for (const char* flag : {"--kube-api-qps", "--kube-api-burst"})
+    add_variable_option(command, flag, held.ignored, "accepted for compatibility; no effect").check(CLI::Number);
+  add_own_option(command, "--system-root", o.system_root, "what /sys and /usr/share are looked up under");
+  add_strict(command, o.unknown_keys);
+  add_log_options(command, held.log);
+}
+
+constexpr const char* kPlugin = "nvidia-device-plugin";
+constexpr const char* kMpsDaemon = "mps-control-daemon";
+constexpr const char* kFeatureDiscovery = "gpu-feature-discovery";
+constexpr const char* kRootOfNode = "/host";  // where the GPU Operator mounts it, read-only, only in the device plugin
+constexpr const char* kMpsPlace = "/mps";     // where NVIDIA's chart mounts the host's MPS root in its containers
+
+int as_nvidias(int status) {
+  return status == 0 ? 0 : 1;
+}
+
+// NVIDIA's manifests do not mount the folder of kubelet's PodResources socket, which reports the holders of devices. If
+// they mount the node's root, the socket is reached through that: it accepts connections below a read-only mount too.
+std::string pod_resources_socket(const std::string& given) {
+  const std::filesystem::path elsewhere(kRootOfNode + given);
+  const bool only_there = !is_folder(std::filesystem::path(given).parent_path()) && is_folder(elsewhere.parent_path());
+  return only_there ? elsewhere.string() : given;
+}
+
+int device_plugin(const std::vector<std::string>& arguments, Process& process) {
+  std::optional<CLI::App> app(
+      std::in_place, "Tranche as NVIDIA's device plugin: the same flags, variables, files and sockets", kPlugin);
+  NodeCommand held;
+  held.options.mps_root_here = kMpsPlace;
+  held.options.run_dir_may_lack = true;
+  add_node_options(*app, held);
+  if (const auto status = read_as_nvidias(*app, arguments)) return *status;
+  app.reset();  // its options need 0.4 MB
+  held.options.pod_resources_socket = pod_resources_socket(held.options.pod_resources_socket);
+  return as_nvidias(node::run_node(started(held, process)));
+}
+
+int mps_control_daemon(const std::vector<std::string>& arguments, Process& process) {
+  std::optional<CLI::App> app(
+      std::in_place, "Tranche as NVIDIA's MPS control daemon: the same flags, variables and files", kMpsDaemon);
+  MpsCommand held;
+  held.options.mps_root_here = kMpsPlace;
+  add_settings(*app, config::Program::kMpsControlDaemon, held.options.flags);
+  add_own_mps_options(*app, held);
+  std::vector<std::string> rest;
+  if (const auto status = read_as_nvidias(*app, arguments, rest)) return *status;
+  if (!rest.empty() && rest.front() == "mount-shm") {
+    fmt::print(stderr,
+               "{}: mount-shm has nothing to do: containers reach MPS through a directory of their own, and where the "
+               "driver needs shared memory as well, the folder that is there does\n",
+               kMpsDaemon);
+    return 0;
+  }
+  warn_of_ignored(*app, rest);
+  app.reset();  // its options need 0.4 MB
+  return as_nvidias(run(held, process));
+}
+
+int feature_discovery(const std::vector<std::string>& arguments, Process& process) {
+  CLI::App app("Tranche as NVIDIA's GPU feature discovery: the same flags, variables, labels and outputs",
+               kFeatureDiscovery);
+  FeatureCommand held;
+  add_feature_options(app, held);
+  if (const auto status = read_as_nvidias(app, arguments)) return *status;
+  return as_nvidias(labels::run_feature_discovery(started(held, process)));
+}
+
+constexpr std::int64_t kLastSignal = 64;
+
+// Raw values: they are checked once all are known.
+struct Given : Held<programs::ConfigManagerOptions> {
+  Switch oneshot{"ONESHOT"};
+  Switch send_signal{"SEND_SIGNAL", true};
+  std::string signal;
+  std::vector<std::string> fallbacks;
+};
+
+void add_options(CLI::App& app, Given& given) {
+  auto& o = given.options;
+  add_switch(app, "--oneshot", given.oneshot, "choose once and end");
+  add_variable_option(app, "--kubeconfig", o.kubeconfig, kKubeconfigHelp);
+  add_variable_option(app, "--node-name", o.node_name, "what the cluster calls this node; required");
+  add_variable_option(app, "--node-label", o.node_label, "the label of the node that names its configuration");
+  add_variable_option(app, "--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required");
+  add_variable_option(app, "--config-file-dst", o.target, "the link to the one in effect; required");
+  add_variable_option(app, "--default-config", o.rules.default_name, "the one for nodes without the label");
+  app.add_option("--fallback-strategies", given.fallbacks,
+                 "where there is neither label nor default: named, single, empty, in the order given")
+      ->envname("FALLBACK_STRATEGIES")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_switch(app, "--send-signal", given.send_signal, "signal the reader of a change; true by default");
+  add_variable_option(app, "--signal", given.signal, "the signal's number; 1 by default");
+  add_variable_option(app, "--process-to-signal", o.process, "the reader's name or path");
+  add_log_options(app, given.log);
+}
+
+// Returns the error, or "".
+std::string judge(Given& given, const Process& process) {
+  auto& o = given.options;
+  if (!read_switch(given.oneshot, process)) return "--oneshot ($ONESHOT) is neither true nor false";
+  if (!read_switch(given.send_signal, process)) return "--send-signal ($SEND_SIGNAL) is neither true nor false";
+  o.oneshot = given.oneshot.on;
+  o.send_signal = given.send_signal.on;
+  if (o.node_name.empty()) return "the name of this node is not given: --node-name or $NODE_NAME";
+  if (o.source_dir.empty())
+    return "the folder of configurations is not given: --config-file-srcdir or $CONFIG_FILE_SRCDIR";
+  if (o.target.empty()) return "the link to write is not given: --config-file-dst or $CONFIG_FILE_DST";
+  if (o.node_label.empty()) return "--node-label is empty: write the key of a label, or leave it out";
+  while (o.source_dir.size() > 1 && o.source_dir.ends_with('/')) o.source_dir.pop_back();
+  for (const auto& word : given.fallbacks)
+    if (!trimmed(word).empty()) o.rules.fallbacks.emplace_back(trimmed(word));
+  if (!o.send_signal) return "";
+  if (!given.signal.empty()) {
+    const auto number = parse_signed(given.signal);
+    if (!number || *number < 1 || *number > kLastSignal)
+      return "--signal ($SIGNAL) is " + in_quotes(given.signal) + "; write a number from 1 to 64, such as 1";
+    o.signal = static_cast<int>(*number);
+  }
+  if (o.process.empty()) return "--process-to-signal is empty: name the reader, or write --send-signal=false";
+  return "";
+}
+
+int config_manager(const std::vector<std::string>& arguments, Process& process) {
+  CLI::App app("Tranche as NVIDIA's config manager: the same flags, variables and files", kConfigManager);
+  Given given;
+  add_options(app, given);
+  if (const auto status = read_as_nvidias(app, arguments)) return *status;
+  if (const auto wrong = judge(given, process); !wrong.empty()) {
+    fmt::print(stderr, "{}: {}\n", kConfigManager, wrong);
+    return 1;
+  }
+  return programs::run_config_manager(started(given, process));
+}
+
+}  // namespace
+
 void add_node(CLI::App& app, Process& process) {
   auto held = std::make_shared<NodeCommand>();
   auto* command =
@@ -142,6 +358,53 @@ void add_node(CLI::App& app, Process& process) {
   add_node_options(*command, *held);
   command->callback(
       [held, &process] { process.run = [held, &process] { return node::run_node(started(*held, process)); }; });
+}
+
+void add_mps(CLI::App& app, Process& process) {
+  auto held = std::make_shared<MpsCommand>();
+  auto* command = app.add_subcommand("mps", "owns the MPS control daemons of this node; lives as long as tenants run");
+  add_settings(*command, config::Program::kDevicePlugin, held->options.flags);
+  add_own_mps_options(*command, *held);
+  command->callback([held, &process] { process.run = [held, &process] { return run(*held, process); }; });
+}
+
+void add_labels(CLI::App& app, Process& process) {
+  auto held = std::make_shared<FeatureCommand>();
+  auto* command = app.add_subcommand("labels", kLabelsDescription);
+  add_feature_options(*command, *held);
+  add_config_alias(*command, held->options.flags);
+  add_label_output(*command, held->options.output.emplace(labels::LabelOutput::kStdout),
+                   {"stdout", "file", "nodefeature", "node"});
+  command->add_flag("--json", held->options.json, "what is printed as JSON, with notes");
+  command->add_flag("--remove", held->options.remove, "remove Tranche's labels from --label-output, and exit");
+  command->footer(kLabelsTeaching);
+  command->callback([held, &process] {
+    held->options.once = held->options.output == labels::LabelOutput::kStdout;
+    process.exit_code = labels::run_feature_discovery(started(*held, process));
+  });
+}
+
+std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process) {
+  const std::string name = program.substr(program.rfind('/') + 1);  // npos + 1 is 0
+  if (name == kPlugin) return device_plugin(arguments, process);
+  if (name == kMpsDaemon) return mps_control_daemon(arguments, process);
+  if (name == kConfigManager) return config_manager(arguments, process);
+  if (name == kMigParted) return mig_parted(arguments, process);
+  if (name == kMigManager) return mig_manager(arguments, process);
+  if (name == kFeatureDiscovery) return feature_discovery(arguments, process);
+  return std::nullopt;
+}
+
+void add_device_plugin(CLI::App& app, Process&) {
+  app.add_subcommand("device-plugin",
+                     "the node agent as NVIDIA's device plugin; the same as calling this program nvidia-device-plugin");
+}
+
+void add_config_manager(CLI::App& app, Process&) {
+  app.add_subcommand(
+      kConfigManager,
+      "keeps a link to the node's configuration among several and signals its reader, as NVIDIA's config "
+      "manager does; the same as calling this program config-manager");
 }
 
 }  // namespace tranche::cli

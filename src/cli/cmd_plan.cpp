@@ -29,20 +29,17 @@
 #include "plan/table.h"
 #include "simulate/differences.h"
 #include "simulate/land.h"
-#include "simulate/landing_table.h"
 #include "simulate/pods.h"
 
 namespace tranche::cli {
 namespace {
 
-constexpr int kFailed = 1;
 constexpr int kUnusable = 2;
 constexpr int kNotAsHoped = 3;  // a pod does not land or is not predicted, or the plans differ
 constexpr int kPipedWidth = 100;
 constexpr const char* kCluster = "cluster";
 
-struct PlanOptions {
-  config::GivenFlags flags;
+struct PlanOptions : config::Invocation {
   std::string inventory = "node";
   std::string pods;                   // from where: a file, "-" for the standard input, "cluster"
   kube::KubeconfigChoice kubeconfig;  // for "cluster"
@@ -53,7 +50,6 @@ struct PlanOptions {
   bool inventory_only = false;
   bool explain = false;
   bool labels = false;
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
 
   bool strict() const { return unknown_keys == config::UnknownKeys::kRefused; }
 };
@@ -67,9 +63,9 @@ void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
   std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
 }
 
-Result<simulate::PodsRead> of_cluster(const PlanOptions& options, const config::Environment& environment) {
+Result<simulate::PodsRead> of_cluster(const PlanOptions& options) {
   simulate::PodsRead all;
-  kube::PersonsAccess person(options.kubeconfig, environment);
+  kube::PersonsAccess person(options.kubeconfig, options.environment);
   const auto found = person.get();
   all.problems = person.problems();
   if (!found) return std::unexpected(found.error());
@@ -86,11 +82,10 @@ Result<simulate::PodsRead> of_cluster(const PlanOptions& options, const config::
 }
 
 // An Error: nothing could be read. Invalid entries are among the result's problems.
-Result<simulate::PodsRead> load_pods(const PlanOptions& options, const config::Environment& environment) {
-  if (options.pods == kCluster) return of_cluster(options, environment);
-  const bool piped = options.pods == "-";
-  TRY(const auto text, os::read_file(piped ? "/dev/stdin" : options.pods, simulate::kLargestPodsFile));
-  return simulate::read_pods(text, piped ? "standard input" : options.pods);
+Result<simulate::PodsRead> load_pods(const PlanOptions& options) {
+  if (options.pods == kCluster) return of_cluster(options);
+  TRY(const auto text, read_given(options.pods, simulate::kLargestPodsFile));
+  return simulate::read_pods(text, options.pods == "-" ? "standard input" : options.pods);
 }
 
 Result<gpu::Inventory> load_inventory(const PlanOptions& options, const config::Config& config) {
@@ -136,12 +131,11 @@ bool make_plan(Side& side, const gpu::Inventory& inventory, bool strict) {
 }
 
 // The same flags and variables with another file. Absent: the error was printed.
-std::optional<Side> other_side(const PlanOptions& options, const config::Environment& environment,
-                               const gpu::Inventory& inventory) {
-  auto flags = options.flags;
-  flags["config-file"] = {options.against};
+std::optional<Side> other_side(const PlanOptions& options, const gpu::Inventory& inventory) {
+  config::Invocation invocation = options;
+  invocation.flags["config-file"] = {options.against};
   Side side;
-  side.config = config::load_config(flags, environment, options.unknown_keys);
+  side.config = config::load_config(invocation);
   for (auto& problem : side.config.problems)  // the file named by this flag
     if (problem.place.source == options.against && problem.place.line == 0)
       problem.remedy = "name a readable file with --against";
@@ -150,10 +144,11 @@ std::optional<Side> other_side(const PlanOptions& options, const config::Environ
 }
 
 // The unexpected value is the exit status: the errors were printed.
-std::expected<simulate::PodsRead, int> pods_of(const PlanOptions& options, const config::Environment& environment) {
-  auto read = load_pods(options, environment);
-  if (!read) fmt::print(stderr, "tranche plan: cannot read the pods (--pods): {}\n", to_string(read.error()));
-  if (!read) return std::unexpected(options.pods == kCluster ? kFailed : kUnusable);
+std::expected<simulate::PodsRead, int> pods_of(const PlanOptions& options) {
+  auto read = load_pods(options);
+  if (!read)
+    return std::unexpected(failed("plan", "cannot read the pods (--pods): " + to_string(read.error()),
+                                  options.pods == kCluster ? 1 : kUnusable));
   if (print_problems(read->problems)) return std::unexpected(kUnusable);
   return *std::move(read);
 }
@@ -226,29 +221,26 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
 
 int plan(const PlanOptions& options, const Process& process) {
   Answer answer;
-  answer.side.config = config::load_config(options.flags, process.environment, options.unknown_keys);
+  answer.side.config = config::load_config(options);
   if (print_problems(answer.side.config.problems)) return kUnusable;
 
   const auto inventory = load_inventory(options, answer.side.config.config);
-  if (!inventory) {
-    fmt::print(
-        stderr,
-        "tranche plan: {}\n  without a GPU, name a model, `--inventory 8xH100-SXM5-80GB`, or a file that `tranche "
-        "plan --inventory-only` wrote on a node\n",
-        to_string(inventory.error()));
-    return kFailed;
-  }
+  if (!inventory)
+    return failed("plan",
+                  to_string(inventory.error()) +
+                      "\n  without a GPU, name a model, `--inventory 8xH100-SXM5-80GB`, or a file that `tranche "
+                      "plan --inventory-only` wrote on a node");
   if (options.inventory_only) {
     fmt::print("{}\n", json_text(gpu::to_json(*inventory), 2));
     return 0;
   }
   if (!make_plan(answer.side, *inventory, options.strict())) return kUnusable;
   if (!options.against.empty()) {
-    answer.against = other_side(options, process.environment, *inventory);
+    answer.against = other_side(options, *inventory);
     if (!answer.against) return kUnusable;
   }
   if (!options.pods.empty()) {
-    auto pods = pods_of(options, process.environment);
+    auto pods = pods_of(options);
     if (!pods) return pods.error();
     if (options.nodes > 1)
       answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
@@ -324,7 +316,10 @@ void add_plan(CLI::App& app, Process& process) {
       "Exit status: 0 the plan can be made, every pod lands and nothing differs; 1 the node or cluster cannot be read; "
       "2 a configuration or the pods cannot be used; 3 no resource is offered although there are GPUs, a pod does not "
       "land or is not predicted, or the configurations differ.");
-  command->callback([options, &process] { process.exit_code = plan(*options, process); });
+  command->callback([options, &process] {
+    options->environment = process.environment;
+    process.exit_code = plan(*options, process);
+  });
 }
 
 }  // namespace tranche::cli

@@ -4,9 +4,11 @@
 // offered, a pod cannot be scheduled, or two configurations differ.
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/problem.h"
+#include "base/result.h"
 #include "config/resolve.h"
 
 namespace CLI {
@@ -53,6 +55,12 @@ std::string version_text();  // of `tranche version`
 // The end of a command line that is not executed: help and version, or a sentence on the error with the nearest flag or
 // command. Prints, and returns the exit status: 0 for help and version, `usage_status` for everything else.
 int leave(CLI::App& app, const CLI::ParseError& error, int usage_status);
+
+// The text of a file; "-" is the standard input.
+Result<std::string> read_given(const std::string& path, std::size_t limit = 1 << 20);
+
+// Prints `tranche COMMAND: what` on standard error, and returns the exit status.
+int failed(std::string_view command, std::string_view what, int status = 1);
 
 // One line each, on standard error; whether one of them is an error.
 bool print_problems(const std::vector<Problem>& problems);

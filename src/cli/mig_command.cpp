@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iostream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -34,12 +32,6 @@ mig::Users users_of(const std::string& run_dir) {
     const auto found = held.find(uuid);
     return found == held.end() ? std::vector<mig::Holder>() : found->second;
   };
-}
-
-// "-" is the standard input.
-Result<std::string> read_given(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  return os::read_file(path);
 }
 
 // Prints why a GPU was not changed, and returns the exit status.

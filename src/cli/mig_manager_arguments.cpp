@@ -10,8 +10,7 @@
 namespace tranche::cli {
 namespace {
 
-struct MigManagerGiven {
-  programs::MigManagerOptions options;
+struct MigManagerGiven : Held<programs::MigManagerOptions> {
   std::string host_root = "/host";
   std::string driver_root;
   std::string driver_root_here;
@@ -19,7 +18,6 @@ struct MigManagerGiven {
   Switch with_host_clients{"WITH_SHUTDOWN_HOST_GPU_CLIENTS"};
   std::string run_dir = "/run/tranche";
   std::string ignored;  // of flags without effect
-  LogOptions log;
 };
 
 std::string below(const std::string& root, const std::string& path) {

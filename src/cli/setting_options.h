@@ -2,12 +2,16 @@
 // Command-line options from the table of settings (config/keys.h), so that spellings and help have one source, and
 // those that several of our commands have.
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/commands.h"
 #include "config/resolve.h"
+#include "kube/client/find_access.h"
 #include "labels/live/label_output.h"
+#include "observe/cluster/agent_statuses.h"
 
 namespace CLI {
 class App;
@@ -51,13 +55,35 @@ void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys);
 // Of programs that run for long.
 void add_log_options(CLI::App& command, LogOptions& options);
 void apply(const LogOptions& options);
+template <class Options>
+struct Held {
+  Options options;
+  LogOptions log;
+};
 // The options of a program that starts now: it logs as asked from here on.
-template <class Command>
-auto& started(Command& held, const Process& process) {
+template <class Options>
+Options& started(Held<Options>& held, const Process& process) {
   apply(held.log);
   held.options.environment = process.environment;
   return held.options;
 }
+
+// Of commands that query the node agents of a whole cluster, from anywhere with a kubeconfig.
+struct ClusterOptions {
+  std::string socket = "/run/tranche/node.sock";  // the status socket of this node's agent
+  bool json = false;
+  bool cluster = false;
+  observe::AgentsAsked asked;
+  std::optional<kube::PersonsAccess> access;  // of the first ask_agents()
+};
+// --kubeconfig, --context, --namespace, --selector and --status-port; `where` is the prefix of their help: "",
+// "with --cluster: ".
+void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where);
+// --cluster, and the options above.
+void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);
+// The status document of the node agent of this machine. The error has the remedy.
+Result<std::string> ask_node(const ClusterOptions& options, Duration deadline = std::chrono::seconds(5));
+Result<std::vector<observe::AgentStatus>> ask_agents(ClusterOptions& options, const Process& process);
 
 // --label-output. `words`: the values that this command accepts; `value` holds its default.
 void add_label_output(CLI::App& command, labels::LabelOutput& value, const std::vector<std::string>& words);

@@ -17,7 +17,6 @@ namespace tranche::cli {
 std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process);
 
 inline constexpr const char* kConfigManager = "config-manager";
-int config_manager(const std::vector<std::string>& arguments, Process& process);
 
 inline constexpr const char* kMigParted = "nvidia-mig-parted";
 int mig_parted(const std::vector<std::string>& arguments, Process& process);

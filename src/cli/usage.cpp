@@ -1,12 +1,19 @@
+// What the program says of its own command line: help, errors, completion, version.
 #include "cli/commands.h"
 
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <iostream>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "base/problem.h"
 #include "base/terminal_text.h"
 #include "base/text.h"
+#include "base/version.h"
+#include "os/files/files.h"
 #include "os/terminal/terminal.h"
 
 namespace tranche::cli {
@@ -136,9 +143,100 @@ int leave(CLI::App& app, const CLI::ParseError& error, int usage_status) {
   return usage_status;
 }
 
+Result<std::string> read_given(const std::string& path, std::size_t limit) {
+  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return os::read_file(path, limit);
+}
+
+int failed(std::string_view command, std::string_view what, int status) {
+  fmt::print(stderr, "tranche {}: {}\n", command, what);
+  return status;
+}
+
 bool print_problems(const std::vector<Problem>& problems) {
   for (const auto& problem : problems) fmt::print(stderr, "{}\n", to_string(problem));
   return has_error(problems);
+}
+
+namespace {
+
+// Completion for shells, from CLI11's model of the command line: commands and flags. Files are completed by the shell.
+
+std::vector<CLI::App*> below(CLI::App& command) {
+  return command.get_subcommands([](CLI::App*) { return true; });
+}
+
+// Commands below it, its flags and theirs.
+std::vector<std::string> completed(CLI::App& command) {
+  std::vector<std::string> all;
+  for (const CLI::Option* option : command.get_options())
+    for (const auto& name : option->get_lnames()) all.push_back("--" + name);
+  for (CLI::App* each : below(command)) {
+    all.push_back(each->get_name());
+    for (auto& name : completed(*each)) all.push_back(std::move(name));
+  }
+  return all;
+}
+
+std::string names_of(CLI::App& app) {
+  std::vector<std::string> names{"help"};
+  for (const CLI::App* command : below(app)) names.push_back(command->get_name());
+  return join(names, " ");
+}
+
+std::string for_bash(CLI::App& app) {
+  std::string cases;
+  for (CLI::App* command : below(app))
+    cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), join(completed(*command), " "));
+  return fmt::format(
+      "_tranche() {{\n  local words\n  case ${{COMP_WORDS[1]}} in\n{}  esac\n"
+      "  [[ $COMP_CWORD == 1 || ${{COMP_WORDS[1]}} == help ]] && words=\"{}\"\n"
+      "  COMPREPLY=($(compgen -W \"$words\" -- \"${{COMP_WORDS[COMP_CWORD]}}\"))\n}}\n"
+      "complete -o default -F _tranche tranche\n",
+      cases, names_of(app));
+}
+
+std::string for_fish(CLI::App& app) {
+  std::string text = fmt::format("complete -c tranche -f -n __fish_use_subcommand -a \"{}\"\n", names_of(app));
+  for (CLI::App* command : below(app))
+    text += fmt::format("complete -c tranche -n \"__fish_seen_subcommand_from {}\" -a \"{}\"\n", command->get_name(),
+                        join(completed(*command), " "));
+  return text;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, Process&) {
+  auto shell = std::make_shared<std::string>();
+  auto* command = app.add_subcommand("completion", "completion of commands and flags, for a shell to read");
+  command->add_option("shell", *shell, "for which shell")->required()->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->footer(
+      "Example, in ~/.bashrc:\n  source <(tranche completion bash)\nIn ~/.config/fish/config.fish:\n  tranche "
+      "completion fish | source");
+  command->callback([shell, &app] {
+    const std::string zsh = "autoload -U +X bashcompinit && bashcompinit\n";
+    fmt::print("{}", *shell == "fish" ? for_fish(app) : (*shell == "zsh" ? zsh : "") + for_bash(app));
+  });
+}
+
+// Of the sources, from cmake/revision.cmake; "": not known.
+extern const char *const kRevision, *const kRevisionDate;
+
+std::string version_text() {
+  std::string text = std::string("tranche ") + kVersion;
+  if (*kRevision != '\0') text += std::string(" commit ") + kRevision;
+  if (*kRevisionDate != '\0') text += std::string(" of ") + kRevisionDate;
+  return text;
+}
+
+void add_version(CLI::App& app, Process&) {
+  auto json = std::make_shared<bool>(false);
+  auto* command = app.add_subcommand("version", "version, commit and date of this program");
+  command->add_flag("--json", *json, "the same as JSON");
+  command->callback([json] {
+    const nlohmann::ordered_json all{{"version", kVersion}, {"commit", kRevision}, {"date", kRevisionDate}};
+    fmt::print("{}\n", *json ? json_text(all, 2) : version_text());
+  });
 }
 
 }  // namespace tranche::cli

@@ -101,7 +101,7 @@ TEST(Keys, DefaultsAreThoseInForceWithoutTheKey) {
   std::size_t compared = 0;
   for (const std::string section : {"mps", "timeSlicing"}) {
     const Parsed file = parse("{sharing: {" + section + ": {resources: [" + kEntry + "]}}}", "f");
-    const Resolved resolved = resolve(file, Program::kDevicePlugin, {}, {});
+    const Resolved resolved = resolve(file, Program::kDevicePlugin, {});
     for (const Explained& row : resolved.explained) {
       const auto key = std::ranges::find(keys(), std::string_view(row.path), &Key::path);
       if (key == keys().end() || row.source != Source::kDefault) continue;

@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 Resolved resolved(const std::string& file, const GivenFlags& flags = {}, const Environment& environment = {}) {
-  return resolve(parse(file, "c.yaml"), Program::kDevicePlugin, flags, environment);
+  return resolve(parse(file, "c.yaml"), Program::kDevicePlugin, {flags, environment});
 }
 
 TEST(ReportTest, ProblemsAreLinesWithASumBelow) {

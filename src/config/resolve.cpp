@@ -19,12 +19,12 @@ struct Given {
   GivenTexts texts;
 };
 
-std::optional<Given> given_by(const Key& setting, const GivenFlags& flags, const Environment& environment) {
+std::optional<Given> given_by(const Key& setting, const Invocation& invocation) {
   for (const std::string_view flag : setting.flags)
-    if (const auto found = flags.find(flag); found != flags.end())
+    if (const auto found = invocation.flags.find(flag); found != invocation.flags.end())
       return Given{Source::kFlag, (flag.size() == 1 ? "-" : "--") + std::string(flag), {found->second}};
   for (const std::string_view variable : setting.variables)
-    if (const auto found = environment.find(variable); found != environment.end())
+    if (const auto found = invocation.environment.find(variable); found != invocation.environment.end())
       return Given{Source::kVariable, "$" + std::string(variable), {{found->second}, true}};
   return std::nullopt;
 }
@@ -60,10 +60,8 @@ std::string text_of(const Sharing& sharing, const SharedResource& entry) {
 
 class Resolution {
  public:
-  Resolution(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment)
-      : file_(file), program_(program), flags_(flags), environment_(environment) {
-    config_ = file.config;
-  }
+  Resolution(const Parsed& file, Program program, const Invocation& invocation)
+      : file_(file), program_(program), invocation_(invocation), config_(file.config) {}
 
   Resolved run() {
     for (const Key& setting : settings_of(program_))
@@ -78,7 +76,7 @@ class Resolution {
 
  private:
   void settle(const Key& setting) {
-    auto given = given_by(setting, flags_, environment_);
+    auto given = given_by(setting, invocation_);
     auto wrong = given ? setting.assign(config_, given->texts) : std::nullopt;
     if (!wrong) return;
     if (!wrong->empty()) add(setting.path, given->where, *std::move(wrong));
@@ -173,8 +171,7 @@ class Resolution {
 
   const Parsed& file_;
   Program program_;
-  const GivenFlags& flags_;
-  const Environment& environment_;
+  const Invocation& invocation_;
   Config config_;
   std::map<std::string, Given, std::less<>> taken_;  // by path
   bool filled_dev_root_ = false;
@@ -199,14 +196,14 @@ std::optional<bool> parse_switch(std::string_view text) {
   return std::nullopt;
 }
 
-Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment) {
-  return Resolution(file, program, flags, environment).run();
+Resolved resolve(const Parsed& file, Program program, const Invocation& invocation) {
+  return Resolution(file, program, invocation).run();
 }
 
-std::string config_file_of(Program program, const GivenFlags& flags, const Environment& environment) {
+std::string config_file_of(Program program, const Invocation& invocation) {
   for (const Key& setting : settings_of(program)) {
     if (setting.path != kConfigFile) continue;
-    const auto given = given_by(setting, flags, environment);
+    const auto given = given_by(setting, invocation);
     return given && !given->texts.values.empty() ? given->texts.values.back() : "";
   }
   return "";

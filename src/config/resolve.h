@@ -22,6 +22,13 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 std::string variable(const Environment& environment, std::string_view name, std::string_view otherwise = {});
 std::optional<bool> parse_switch(std::string_view text);  // the boolean values of flags and variables, which are Go's
 
+// What determines a program's configuration beside the file.
+struct Invocation {
+  GivenFlags flags{};
+  Environment environment{};  // of the process
+  UnknownKeys unknown_keys = UnknownKeys::kWarned;
+};
+
 enum class Source { kDefault, kFile, kVariable, kFlag };
 ENUM_NAMES(Source::kFlag, "default", "file", "variable", "flag")
 
@@ -43,9 +50,9 @@ struct Resolved {
 // NVIDIA's plugin exits if sharing is MPS without an mpsRoot; Tranche uses this one, the default of NVIDIA's chart.
 inline constexpr std::string_view kDefaultMpsRoot = "/run/nvidia/mps";
 
-Resolved resolve(const Parsed& file, Program program, const GivenFlags& flags, const Environment& environment);
+Resolved resolve(const Parsed& file, Program program, const Invocation& invocation);
 
 // The configuration file to read, "" if none is given.
-std::string config_file_of(Program program, const GivenFlags& flags, const Environment& environment);
+std::string config_file_of(Program program, const Invocation& invocation);
 
 }  // namespace tranche::config

@@ -21,7 +21,7 @@ struct Input {
 };
 
 Resolved resolved(const Input& input) {
-  return resolve(parse(input.file, input.file.empty() ? "" : "c"), input.program, input.flags, input.environment);
+  return resolve(parse(input.file, input.file.empty() ? "" : "c"), input.program, {input.flags, input.environment});
 }
 std::vector<std::string> said(const Input& input) {
   return fixture::texts_of(resolved(input).problems);
@@ -182,9 +182,9 @@ TEST(ResolveTest, TheSharedNameIsExplained) {
 }
 
 TEST(ResolveTest, FindsTheConfigFile) {
-  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {}), "");
-  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}, {{"CONFIG_FILE", "/a"}}), "/a");
-  EXPECT_EQ(config_file_of(Program::kFeatureDiscovery, {{"config-file", {"/b"}}}, {{"GFD_CONFIG_FILE", "/a"}}), "/b");
+  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {}), "");
+  EXPECT_EQ(config_file_of(Program::kDevicePlugin, {{}, {{"CONFIG_FILE", "/a"}}}), "/a");
+  EXPECT_EQ(config_file_of(Program::kFeatureDiscovery, {{{"config-file", {"/b"}}}, {{"GFD_CONFIG_FILE", "/a"}}}), "/b");
 }
 
 // Promise: command-line: No flag or variable is defined twice.

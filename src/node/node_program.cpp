@@ -156,7 +156,7 @@ int run_node(const NodeOptions& options) {
   auto loop = os::Loop::open();
   if (!loop) return start_failed(loop.error());
   std::unique_ptr<kube::KubeLink> link;
-  config::ConfigSource config(options.flags, options.environment, options.unknown_keys, config_places(options));
+  config::ConfigSource config(options, config_places(options));
   if (config.hopeless()) {
     for (const auto& problem : config.view().problems) fmt::print(stderr, "{}\n", to_string(problem));
     return 2;

@@ -13,19 +13,20 @@
 
 namespace tranche::node {
 
-struct NodeOptions {
-  config::GivenFlags flags;         // the device plugin's, from the command line
-  config::Environment environment;  // of this process
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
+// Where the agent's files and kubelet's sockets are for this process.
+struct NodePaths {
   std::string plugin_dir =
       "/var/lib/kubelet/device-plugins";  // the agent's sockets, and kubelet's unless --kubelet-socket is set
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
   std::string run_dir = "/run/tranche";
+  std::string cdi_root = "/var/run/cdi";  // where CDI specs are written while a list strategy uses CDI
+};
+
+struct NodeOptions : config::Invocation, NodePaths {  // with the device plugin's flags
   bool run_dir_may_lack = false;  // containers of NVIDIA's manifests with a read-only root have no directory for it
   std::string mps_root_here;      // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot
   std::string system_root = "/";                           // where the node's /dev and /sys are for this process
-  std::string cdi_root = "/var/run/cdi";                   // where CDI specs are written while a list strategy uses CDI
   Duration health_quiet_period = std::chrono::minutes(5);  // without a fault, before a GPU accepts pods again
   std::string kubeconfig;     // of the API server; "" = the service account of this pod; no API server outside a pod
   std::string node_name;      // the cluster's name of this node

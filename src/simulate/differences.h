@@ -31,6 +31,11 @@ std::vector<Difference> compare(const Side& before, const Side& after);
 // Pods that land elsewhere, get more or less, or no longer (or only now) land; `what` is "pod default/a".
 std::vector<Difference> compare(const Simulation& before, const Simulation& after);
 
+// As text for a terminal, and as JSON (docs/reference/plan.md); `before` and `after` name the configurations.
+std::string render_table(const std::vector<Difference>& differences, const std::string& before,
+                         const std::string& after, const plan::TableOptions& options);
+void to_json(nlohmann::ordered_json& json, const Difference& difference);
+
 // "GPU 0: 10 slots, 71885 MiB, 66 SMs", "waits": of one pod, in one line.
 std::string summary(const PodOutcome& outcome);
 

@@ -4,6 +4,7 @@
 // arrive in the order given. Claims are not simulated: kube-scheduler decides where they get devices. CPU, taints,
 // affinity and kubelet's NUMA policies are ignored. Pure; equal inputs give equal outcomes.
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 #include "plan/plan.h"
+#include "plan/table.h"
 #include "simulate/pods.h"
 
 namespace tranche::simulate {
@@ -104,6 +106,12 @@ struct Simulation {
   bool all_land() const { return count(Fate::kLands) == pods.size(); }
   friend bool operator==(const Simulation&, const Simulation&) = default;
 };
+
+// As text for a terminal: which pods land where, what keeps the others away, what is left on every device and what is
+// stranded. And as JSON (docs/reference/plan.md).
+std::string render_table(const Simulation& simulation, const plan::TableOptions& options);
+void to_json(nlohmann::ordered_json& json, const Simulation& simulation);
+void to_json(nlohmann::ordered_json& json, const UnknownObject& object);
 
 // `node_name`: pods that are bound to another node are left out; "" = none are.
 Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Config& config,

@@ -1,4 +1,4 @@
-#include "simulate/landing_table.h"
+#include "simulate/differences.h"
 
 #include <gmock/gmock.h>
 

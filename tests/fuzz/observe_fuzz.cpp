@@ -3,9 +3,7 @@
 
 #include "base/text.h"
 #include "doctor/finding.h"
-#include "doctor/verify/check_groups.h"
-#include "doctor/verify/deep.h"
-#include "doctor/verify/probe_pods.h"
+#include "doctor/verify/checks.h"
 #include "fuzz/target.h"
 #include "observe/view/view.h"
 #include "observe/web/web.h"

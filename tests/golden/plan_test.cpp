@@ -59,7 +59,7 @@ void PrintTo(const Case& row, std::ostream* out) {
 config::Resolved config_of(const Case& row) {
   const auto parsed =
       config::parse(golden::read(golden::source("tests/golden/plan/configs/" + row.config + ".yaml")), "config.yaml");
-  return config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
+  return config::resolve(parsed, config::Program::kDevicePlugin, {});
 }
 
 gpu::Inventory inventory_of(const Case& row) {

@@ -11,7 +11,7 @@
 #include "gpu/inventory/inventory.h"
 #include "labels/label.h"
 #include "plan/plan.h"
-#include "simulate/landing_table.h"
+#include "simulate/differences.h"
 
 namespace tranche {
 namespace {
@@ -47,7 +47,7 @@ struct Side {
 
 Side side_of(const std::string& name, const gpu::Inventory& inventory) {
   const auto parsed = config::parse(golden::read(file("configs/" + name + ".yaml")), name);
-  auto resolved = config::resolve(parsed, config::Program::kDevicePlugin, {}, {});
+  auto resolved = config::resolve(parsed, config::Program::kDevicePlugin, {});
   for (const auto& problem : resolved.problems) ADD_FAILURE() << to_string(problem);
   auto plan = plan::make_plan(resolved.config, inventory);
   EXPECT_TRUE(plan);

@@ -16,16 +16,14 @@ namespace tranche::config {
 namespace {
 
 constexpr auto kProgram = Program::kDevicePlugin;
-constexpr const char* kByFile = "file";
-constexpr const char* kByDefaults = "defaults";
 
-ConfigView view_of(const std::string& text, const std::string& source, const GivenFlags& flags,
-                   const Environment& environment, UnknownKeys unknown_keys, Program program = kProgram) {
-  ConfigView next{resolve(parse(text, source, unknown_keys), program, flags, environment), source};
+ConfigView view_of(const std::string& text, const std::string& source, const Invocation& invocation,
+                   Program program = kProgram) {
+  ConfigView next{resolve(parse(text, source, invocation.unknown_keys), program, invocation), source};
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
   for (auto& problem : cdi::read_features(next.config.run).problems) next.problems.push_back(std::move(problem));
   next.in_force = !has_error(next.problems);
-  next.chosen_by = source.empty() ? kByDefaults : kByFile;
+  next.chosen_by = source.empty() ? "defaults" : "file";
   next.hash = content_hash(text);
   return next;
 }
@@ -57,9 +55,8 @@ std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& 
   if (!places.written.empty()) given.emplace_back("--config-of-node");
   std::vector<Problem> problems;
   if (given.size() > 1) {
-    std::string all = given.front();
-    for (std::size_t i = 1; i < given.size(); ++i) all += " and " + given[i];
-    problems.push_back(error_in(given.back(), "is given beside another place of the configuration: " + all,
+    problems.push_back(error_in(given.back(),
+                                "is given beside another place of the configuration: " + join(given, " and "),
                                 "give one of them; make the other variables and flags empty"));
   }
   if (!places.config_map.empty())
@@ -103,12 +100,11 @@ Result<os::Dir> version_of(const std::string& path) {
 
 }  // namespace
 
-ConfigView load_config(const GivenFlags& flags, const Environment& environment, UnknownKeys unknown_keys,
-                       Program program) {
-  const std::string path = config_file_of(program, flags, environment);
+ConfigView load_config(const Invocation& invocation, Program program) {
+  const std::string path = config_file_of(program, invocation);
   const auto text = file_text(path);
   if (!text) return view_of_unreadable(path, text.error());
-  return view_of(*text, path, flags, environment, unknown_keys, program);
+  return view_of(*text, path, invocation, program);
 }
 
 void log_problems(const std::vector<Problem>& problems) {
@@ -126,16 +122,13 @@ void log_effective(const ConfigView& view) {
                                  {"config", render_line(view.config)}});
 }
 
-ConfigSource::ConfigSource(GivenFlags flags, Environment environment, UnknownKeys unknown_keys, ConfigPlaces places)
-    : flags_(std::move(flags)),
-      environment_(std::move(environment)),
-      unknown_keys_(unknown_keys),
-      places_(std::move(places)) {
+ConfigSource::ConfigSource(Invocation invocation, ConfigPlaces places)
+    : invocation_(std::move(invocation)), places_(std::move(places)) {
   if (!waits()) {
     read_file();
     return;
   }
-  view_.problems = problems_of(places_, config_file_of(kProgram, flags_, environment_));
+  view_.problems = problems_of(places_, config_file_of(kProgram, invocation_));
   wrong_ = has_error(view_.problems);
   if (!wrong_ && !places_.written.empty()) read_written();
 }
@@ -143,7 +136,7 @@ ConfigSource::ConfigSource(GivenFlags flags, Environment environment, UnknownKey
 ConfigSource::~ConfigSource() = default;
 
 ConfigView ConfigSource::load(const ChosenConfig& content) const {
-  ConfigView next = view_of(content.text, content.source, flags_, environment_, unknown_keys_);
+  ConfigView next = view_of(content.text, content.source, invocation_);
   next.name = content.name;
   if (!content.chosen_by.empty()) next.chosen_by = content.chosen_by;
   return next;
@@ -151,16 +144,12 @@ ConfigView ConfigSource::load(const ChosenConfig& content) const {
 
 // One megabyte takes 0.4 s, and a loop that serves must not wait for it.
 void ConfigSource::load_newest(ChosenConfig newest, std::vector<Problem> found) {
-  newest_ = std::make_shared<const ChosenConfig>(std::move(newest));
-  if (!worker_) return take(load(*newest_), ChosenConfig(*newest_), found);
-  worker_->run([this, asked = std::weak_ptr(newest_), found = std::move(found)] {
-    auto content = asked.lock();
-    if (!content) return;
-    auto view = load(*content);
-    content.reset();  // so that asked expires with the next one
-    loop_->post([this, asked, found, view = std::move(view)] {
-      if (const auto still = asked.lock()) take(view, *still, found);
-    });
+  if (!worker_) return take(load(newest), newest, found);
+  worker_->run(*loop_, [this, number = ++newest_, newest = std::move(newest), found = std::move(found)] {
+    auto view = number == newest_ ? load(newest) : ConfigView{};
+    return [this, number, newest, found, view = std::move(view)] {
+      if (number == newest_) take(view, newest, found);
+    };
   });
 }
 
@@ -173,21 +162,21 @@ void ConfigSource::take(ConfigView next, const ChosenConfig& content, const std:
 }
 
 void ConfigSource::read_file() {
-  const std::string path = config_file_of(kProgram, flags_, environment_);
+  const std::string path = config_file_of(kProgram, invocation_);
   const auto text = file_text(path);
   if (!text) return take(view_of_unreadable(path, text.error()), {}, {});
   load_newest({.source = path, .text = *text}, {});
 }
 
 void ConfigSource::put(ConfigView next, const std::string& text) {
-  patient_ = false;
+  if (patience_) patience_->stop();
   text_ = text;
   next.label = last_label_.value_or("");
   publish(std::move(next));
 }
 
 void ConfigSource::refuse(std::vector<Problem> problems) {
-  newest_.reset();
+  ++newest_;
   if (!view_.in_force && last_) {
     ConfigView next = load(*last_);
     if (next.in_force) {
@@ -250,20 +239,17 @@ Status ConfigSource::begin(os::Loop& loop, kube::KubeLink* link) {
     return {};
   }
   if (!places_.written.empty()) {
-    const auto place = os::parts_of(places_.written);
-    const auto dir = os::Dir::create(place.directory);  // the writing program may start later
-    if (!dir) return std::unexpected(dir.error());
-    TRY_STATUS(watch_dir(place.directory, place.name));
+    TRY(const auto dir,
+        os::Dir::create(os::parts_of(places_.written).directory));  // the writing program may start later
+    TRY_STATUS(watch_place());
     read_written();
   } else {
     if (link == nullptr) return fail(Kind::kInvalid, "named configurations need the way to the API server");
     read_last();
-    if (!places_.dir.empty()) TRY_STATUS(watch_dir(places_.dir, ""));
+    if (!places_.dir.empty()) TRY_STATUS(watch_place());
     cluster_ = std::make_unique<ClusterConfigs>(loop, *link, places_, [this] { decide(); });
-    patient_ = true;
-    patience_timer_ = std::make_unique<os::Timer>(loop);
-    patience_timer_->start(places_.patience, [this] {
-      patient_ = false;
+    patience_ = std::make_unique<os::Timer>(loop);
+    patience_->start(places_.patience, [this] {
       if (!view_.in_force) decide();
     });
     decide();
@@ -275,15 +261,11 @@ Status ConfigSource::begin(os::Loop& loop, kube::KubeLink* link) {
   return {};
 }
 
-NamedConfigs ConfigSource::configs() const {
-  return places_.dir.empty() ? cluster_->configs() : read_config_dir(places_.dir);
-}
-
 void ConfigSource::decide() {
-  if (!cluster_) return;  // called from its constructor
-  const auto found = configs();
+  if (!patience_) return;  // called from the constructor of cluster_
+  const auto found = places_.dir.empty() ? cluster_->configs() : read_config_dir(places_.dir);
   const auto label = cluster_->label();
-  if (patient_ && (found.pending || cluster_->label_pending())) return;
+  if (patience_->running() && (found.pending || cluster_->label_pending())) return;
   if (!label.why) last_label_ = label.value;
   auto decision =
       config::decide(found, label, {places_.default_name, places_.fallbacks}, last_label_, view_.in_force || last_);
@@ -323,17 +305,18 @@ void ConfigSource::read_written() {
 
 void ConfigSource::write_down() {
   if (places_.write_down.empty() || loop_ == nullptr || !view_.in_force) return;
-  ChosenConfig now{view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_};
-  if (written_ == now) return;
+  auto record = render_chosen({view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_});
+  if (written_ == record) return;
   const auto place = os::parts_of(places_.write_down);
   const auto dir = os::Dir::create(place.directory);
-  const Status done = dir ? dir->write_atomically(place.name, render_chosen(now)) : std::unexpected(dir.error());
+  const Status done = dir ? dir->write_atomically(place.name, record) : std::unexpected(dir.error());
   if (!done) log::warning("config.not_written_down", {{"why", done.error()}});
-  written_ = std::move(now);
+  written_ = std::move(record);
 }
 
-Status ConfigSource::watch_dir(const std::string& dir, const std::string& only) {
-  auto watch = os::DirWatch::open(*loop_, dir, [this, only](const std::string& name) {
+Status ConfigSource::watch_place() {
+  const auto [dir, file] = places_.dir.empty() ? os::parts_of(places_.written) : os::PathParts{places_.dir, ""};
+  auto watch = os::DirWatch::open(*loop_, dir, [this, only = file](const std::string& name) {
     if (!name.empty() && !only.empty() && name != only) return;
     lost_ = lost_ || name.empty();
     look_soon();
@@ -348,12 +331,9 @@ void ConfigSource::look_soon() {
 }
 
 void ConfigSource::look_again() {
-  lost_ = false;
-  const auto written = os::parts_of(places_.written);
-  const auto watched = places_.dir.empty() ? watch_dir(written.directory, written.name) : watch_dir(places_.dir, "");
-  if (watched) return;
-  lost_ = true;
-  log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});
+  const auto watched = watch_place();
+  lost_ = !watched;
+  if (lost_) log::warning("config.unwatched", {{"why", watched.error()}, {"until", "SIGHUP"}});
 }
 
 // ---- what the API server has

@@ -7,6 +7,7 @@
 // Content that cannot be used is shown with all its Problems, and the previous configuration stays in effect, also over
 // a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only; after
 // follow() contents are parsed in a thread of its own, and the newest one wins.
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,8 +98,7 @@ struct ConfigView : Resolved {
 };
 
 // Reads once, for one-shot commands. A file that cannot be read is a Problem.
-ConfigView load_config(const GivenFlags& flags, const Environment& environment, UnknownKeys unknown_keys,
-                       Program program = Program::kDevicePlugin);
+ConfigView load_config(const Invocation& invocation, Program program = Program::kDevicePlugin);
 
 void log_problems(const std::vector<Problem>& problems);
 // One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
@@ -109,7 +109,7 @@ inline constexpr const char* kConfigInForce = "config-in-force.json";  // in the
 class ConfigSource {
  public:
   // Reads a file once. Problems in the command line itself are errors of the view.
-  ConfigSource(GivenFlags flags, Environment environment, UnknownKeys unknown_keys, ConfigPlaces places = {});
+  explicit ConfigSource(Invocation invocation, ConfigPlaces places = {});
   ~ConfigSource();
 
   const ConfigView& view() const { return view_; }
@@ -145,33 +145,29 @@ class ConfigSource {
   void refuse(std::vector<Problem> problems);
   void publish(ConfigView next);
   void write_down();
-  Status watch_dir(const std::string& dir, const std::string& only);
+  Status watch_place();
   void look_soon();
   void look_again();
-  NamedConfigs configs() const;
 
-  GivenFlags flags_;
-  Environment environment_;
-  UnknownKeys unknown_keys_;
+  Invocation invocation_;
   ConfigPlaces places_;
   ConfigView view_;
   bool wrong_ = false;  // the command line
   std::string text_;    // in effect
   std::optional<std::string> last_label_;
-  std::optional<ChosenConfig> last_;     // recorded in an earlier run
-  std::optional<ChosenConfig> written_;  // by this program
+  std::optional<ChosenConfig> last_;  // recorded in an earlier run
+  std::string written_;               // the record that this program wrote
 
   os::Loop* loop_ = nullptr;
   bool beginning_ = false;
-  bool patient_ = false;
-  bool lost_ = false;                          // the watched folder was replaced
-  std::unique_ptr<os::Timer> patience_timer_;  // these two are set once the loop is known
+  bool lost_ = false;                    // the watched folder was replaced
+  std::unique_ptr<os::Timer> patience_;  // these two are set once the loop is known
   std::unique_ptr<os::Timer> look_timer_;
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<os::DirWatch> watch_;
   std::function<void()> on_change_;
-  std::shared_ptr<const ChosenConfig> newest_;  // in the worker; a content read later replaces it
-  std::unique_ptr<os::Worker> worker_;          // last, so that it is joined first; reads the constants above
+  std::atomic<std::uint64_t> newest_ = 0;  // the number of the content that the worker parses; a later one replaces it
+  std::unique_ptr<os::Worker> worker_;     // last, so that it is joined first; reads the constants above
 };
 
 }  // namespace tranche::config

@@ -23,7 +23,7 @@ class ConfigSourceTest : public ::testing::Test {
  protected:
   ConfigSourceTest() : loop_(*os::Loop::open()), path_(scratch_ / "config.yaml") {
     write(shared_by(2));
-    source_.emplace(GivenFlags{{"config-file", {path_}}}, Environment{}, UnknownKeys::kWarned);
+    source_.emplace(Invocation{.flags = {{"config-file", {path_}}}});
     loop_->after(60s, [this] {
       ADD_FAILURE() << "the source reports no change";
       loop_->stop();

@@ -121,10 +121,9 @@ void find_sockets(const std::string& folder, const std::string& prefix, Traces& 
 void find_dra(const ResetOptions& options, const std::string& configured, Traces& traces,
               std::vector<std::string>& problems) {
   std::set<std::string> drivers{configured};
-  const auto dir = os::Dir::open(options.cdi_root);
-  for (const auto& name : (dir ? dir->list() : std::unexpected(dir.error())).value_or(std::vector<std::string>{})) {
+  for (const auto& name : os::names_in(options.cdi_root)) {
     if (!dra::is_claim_spec_file(name)) continue;
-    const auto read = dra::read_claim_spec(name, dir->read(name).value_or(""));
+    const auto read = dra::read_claim_spec(name, os::read_file(options.cdi_root + "/" + name).value_or(""));
     const bool marked = read && (read->claim || !read->endpoints.empty());
     if (!marked && !name.starts_with(dra::claim_spec_prefix(configured))) continue;
     add(options.cdi_root, name, "the CDI spec", traces);
@@ -143,10 +142,10 @@ void find_dra(const ResetOptions& options, const std::string& configured, Traces
 
 // Those of daemons that lived on the host; the kernel lets go of empty ones only.
 void find_cgroups(const ResetOptions& options, Traces& traces) {
-  if (options.mps.daemon_cgroup == mps::kNoCgroup) return;
-  std::vector<std::string> parents{options.mps.daemon_cgroup.empty() ? std::string(mps::kCgroupRoot) + "/tranche"
-                                                                     : options.mps.daemon_cgroup};
-  if (options.mps.daemon_cgroup.empty())
+  if (options.daemon_cgroup == mps::kNoCgroup) return;
+  std::vector<std::string> parents{options.daemon_cgroup.empty() ? std::string(mps::kCgroupRoot) + "/tranche"
+                                                                 : options.daemon_cgroup};
+  if (options.daemon_cgroup.empty())
     for (const auto& name : os::names_in(mps::kCgroupRoot))
       parents.push_back(std::string(mps::kCgroupRoot) + "/" + name + "/tranche");
   for (const auto& parent : parents) {
@@ -232,7 +231,7 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
   const auto leave = [&](const Error& why) {
     problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(why));
   };
-  const auto access = kube::PersonsAccess({options.kubeconfig, ""}, options.mps.environment).get();
+  const auto access = kube::PersonsAccess({options.kubeconfig, ""}, options.environment).get();
   if (!access) return leave(access.error());
   const std::string name = kube::percent_encoded(options.node_name);
   const std::string path = kube::node_path(name);
@@ -324,7 +323,7 @@ bool end_daemons(const ResetOptions& options, const std::string& root, std::vect
         fmt::print("would give {} its compute mode {} back\n", uuid, gpu::to_string(mode));
     return true;
   }
-  if (programs::end_mps(options.mps) != 0)
+  if (programs::end_mps(options) != 0)
     problems.push_back("daemons or compute modes are not as they were found; what is wrong stands above");
   if (is_there(root + "/" + kModes))
     problems.push_back(root + "/" + kModes +
@@ -346,7 +345,7 @@ void take_away(const Trace& trace, bool dry_run, std::vector<std::string>& probl
 }  // namespace
 
 int run_reset(const ResetOptions& options) {
-  const auto config = config::load_config(options.mps.flags, options.mps.environment, options.mps.unknown_keys);
+  const auto config = config::load_config(options);
   if (!config.in_force) {
     std::string why;
     for (const auto& problem : config.problems) why += "\n  " + to_string(problem);
@@ -354,7 +353,7 @@ int run_reset(const ResetOptions& options) {
                     "\n  fix it, or leave out --config-file (and unset CONFIG_FILE) and give --mps-root if it is "
                     "not the usual one. Nothing was changed.");
   }
-  const std::string root = programs::mps_root_of(options.mps, config.config.flags);
+  const std::string root = programs::mps_root_of(options, config.config.flags);
   if (answers(options.run_dir + "/node.sock"))
     return complain(
         "tranche node runs here and would make everything again; stop it first (in a cluster: remove its DaemonSet, "

@@ -5,18 +5,15 @@
 // second run changes nothing. One thread; blocks.
 #include <string>
 
+#include "node/node_program.h"
 #include "programs/mps/mps_program.h"
 
 namespace tranche::doctor {
 
-struct ResetOptions {
-  programs::MpsOptions mps;  // the daemons and how they end; flags and environment of the reset
-  bool force = false;        // also while pods hold GPUs
-  bool dry_run = false;      // prints the actions and does none
-  std::string run_dir = "/run/tranche";
-  std::string plugin_dir = "/var/lib/kubelet/device-plugins";
-  std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
-  std::string cdi_root = "/var/run/cdi";
+// With the daemons and how they end.
+struct ResetOptions : programs::MpsOptions, node::NodePaths {
+  bool force = false;      // also while pods hold GPUs
+  bool dry_run = false;    // prints the actions and does none
   std::string kubeconfig;  // "" = the service account of this pod
   std::string node_name;   // "" = the Node is not changed
 };

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "doctor/finding_fixture.h"
-#include "doctor/verify/check_groups.h"
+#include "doctor/verify/checks.h"
 
 namespace tranche::doctor {
 namespace agent_checks_test {

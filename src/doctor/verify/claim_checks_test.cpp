@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cdi/spec.h"
-#include "doctor/verify/check_groups.h"
+#include "doctor/verify/checks.h"
 #include "dra/claim_spec.h"
 
 namespace tranche::doctor {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "doctor/finding_fixture.h"
-#include "doctor/verify/deep.h"
+#include "doctor/verify/checks.h"
 
 namespace tranche::doctor {
 namespace deep_checks_test {

@@ -8,7 +8,7 @@
 #include "base/json_read.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "doctor/verify/check_groups.h"
+#include "doctor/verify/checks.h"
 #include "kube/object.h"
 
 namespace tranche::doctor {

@@ -1,4 +1,4 @@
-#include "doctor/verify/probe_pods.h"
+#include "doctor/verify/checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

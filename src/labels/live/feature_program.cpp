@@ -118,8 +118,7 @@ class FeatureProgram {
 
   // false: there is no usable configuration
   bool read_config() {
-    config::ConfigView next = config::load_config(options_.flags, options_.environment, options_.unknown_keys,
-                                                  config::Program::kFeatureDiscovery);
+    config::ConfigView next = config::load_config(options_, config::Program::kFeatureDiscovery);
     if (loaded_at_ && next == config_) return true;
     for (const auto& problem : next.problems)
       if (next.problems != config_.problems) fmt::print(stderr, "{}\n", to_string(problem));

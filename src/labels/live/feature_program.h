@@ -10,10 +10,8 @@
 
 namespace tranche::labels {
 
-struct FeatureOptions {
-  config::GivenFlags flags;  // feature discovery's, as given on the command line
-  config::Environment environment;
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
+// With the flags of feature discovery.
+struct FeatureOptions : config::Invocation {
   std::optional<LabelOutput> output;  // absent: decided by useNodeFeatureAPI and outputFile
   bool once = false;                  // overrides `oneshot`
   bool remove = false;                // removes Tranche's labels from the output instead, and exits

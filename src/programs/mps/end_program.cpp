@@ -104,7 +104,7 @@ Status end_daemons(const MpsOptions& options, const config::Config& config, cons
 }  // namespace
 
 int end_mps(const MpsOptions& options) {
-  const config::ConfigSource source(options.flags, options.environment, options.unknown_keys, options.config);
+  const config::ConfigSource source(options, options.config);
   const std::string root = mps_root_of(options, source.view().config.flags);
   if (!source.view().in_force) {  // ending the daemons of the default place is better than ending none
     fmt::print(stderr, "tranche mps --end: no configuration can be used, so daemons are looked for under {} only\n",

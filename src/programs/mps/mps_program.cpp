@@ -99,8 +99,7 @@ std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
 
 class MpsProgram {
  public:
-  explicit MpsProgram(const MpsOptions& options)
-      : options_(options), config_(options.flags, options.environment, options.unknown_keys, options.config) {}
+  explicit MpsProgram(const MpsOptions& options) : options_(options), config_(options, options.config) {}
 
   int run() {
     ::signal(SIGPIPE, SIG_IGN);  // the log's reader may exit; a child process gets the default back (os/process)

@@ -18,10 +18,8 @@
 
 namespace tranche::programs {
 
-struct MpsOptions {
-  config::GivenFlags flags;         // the device plugin's, from the command line: both programs plan the same
-  config::Environment environment;  // of this process
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
+// With the device plugin's flags: both programs plan the same.
+struct MpsOptions : config::Invocation {
   config::ConfigPlaces config;   // `written`: the configuration recorded by the node agent, instead of a file
   std::string mps_root_here;     // where flags.mpsRoot is for this process; "" = the same path
   std::string driver_root_here;  // where the driver's files are for this process; "" = flags.plugin.containerDriverRoot

@@ -1,5 +1,5 @@
 // Probes in grants, here: in place of a container with a slot that no pod holds, and in the container that has one.
-#include "doctor/verify/live/trials.h"
+#include "doctor/verify/live/verify_program.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -19,8 +19,7 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "doctor/verify/check_groups.h"
-#include "doctor/verify/deep.h"
+#include "doctor/verify/checks.h"
 #include "gpu/platform/platform.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/pod_resources.h"
@@ -158,7 +157,6 @@ struct Trial {
 };
 
 constexpr Duration kDaemonAnswer = std::chrono::seconds(10);
-constexpr std::uint32_t kOtherUser = 65534;  // nobody
 constexpr std::size_t kNeighbours = 2;
 // Each was measured to lift the daemon's memory limit of a client, or to have no effect
 // (docs/internals/mps-contract.md).
@@ -330,8 +328,8 @@ void try_grant(Probes& probes, const VerifyOptions& options, const VerifyPlaces&
                   "run as root with CAP_SYS_ADMIN: on the node, or in a privileged container");
   }
   if (!inside)
-    judge_user(expected, kOtherUser, probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kOtherUser)}),
-               checks);
+    judge_user(expected, kNeighbourUser,
+               probes.run(grant, {"--seconds", "0", "--as-user", std::to_string(kNeighbourUser)}), checks);
   judge_control(expected, command_endpoint(probes, options, places, grant), checks);
   if (neighbour) {
     judge_neighbour(expected, probes.end(neighbour), checks);

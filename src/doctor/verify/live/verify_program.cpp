@@ -16,9 +16,7 @@
 #include "base/text.h"
 #include "config/live/config_source.h"
 #include "doctor/finding.h"
-#include "doctor/verify/check_groups.h"
-#include "doctor/verify/live/trials.h"
-#include "doctor/verify/probe_pods.h"
+#include "doctor/verify/checks.h"
 #include "dra/claim_spec.h"
 #include "gpu/driver/driver.h"
 #include "kube/client/ask_once.h"
@@ -157,11 +155,6 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
 constexpr Duration kLongestRun = std::chrono::seconds(150);  // until every pod has ended; pulling an image included
 constexpr Duration kWatchAgain = std::chrono::seconds(1);
 
-std::string random_word() {
-  std::random_device device;
-  return hex16((static_cast<std::uint64_t>(device()) << 32) | device()).substr(0, 8);
-}
-
 class PodsRun {
  public:
   PodsRun(const VerifyOptions& options, const ClusterLook& cluster, kube::BlockingClient& server)
@@ -169,7 +162,7 @@ class PodsRun {
         cluster_(cluster),
         server_(server),
         loop_(*server.loop),
-        run_(random_word()),
+        run_(fmt::format("{:08x}", std::random_device()())),
         pods_(fmt::format("/api/v1/namespaces/{}/pods", kube::percent_encoded(namespace_of(cluster.agent)))) {}
 
   Status run(const std::vector<ProbePod>& wanted, const Json& overrides) {
@@ -361,7 +354,7 @@ int run_verify(const VerifyOptions& options) {
     else if (options.deep)
       looked = try_from_outside(options, *cluster, checks);
   } else {
-    const auto config = config::load_config(options.flags, options.environment, options.unknown_keys);
+    const auto config = config::load_config(options);
     const auto places = places_of(options, config.config.flags);
     look_here(options, config.config, places, checks);
     if (options.deep) looked = try_limits(options, places, checks);

@@ -4,14 +4,17 @@
 // its limits. Changes nothing on the node. One thread; blocks.
 #include <string>
 
+#include "base/result.h"
 #include "config/resolve.h"
+#include "doctor/finding.h"
+#include "node/node_program.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace tranche::doctor {
 
-struct VerifyOptions {
-  std::string node;     // its name in the cluster
-  bool local = false;   // checks this node, without an API server
+struct VerifyOptions : config::Invocation, node::NodePaths {  // with the device plugin's flags: driver root, MPS root
+  std::string node;                                           // its name in the cluster
+  bool local = false;                                         // checks this node, without an API server
   bool deep = false;    // probes take free slots and try their limits: as pods, or with `local` as processes
   bool inside = false;  // checks the grants of this container
   bool json = false;
@@ -23,18 +26,26 @@ struct VerifyOptions {
   std::string sms;            // inside: SMs of the share, "12" or "GPU-a=12,GPU-b=14"; "" = not known
   bool observed = false;      // inside: the guard reports and does not end processes
 
-  config::GivenFlags flags;  // the device plugin's: driver root, MPS root
-  config::Environment environment;
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
-  std::string run_dir = "/run/tranche";
-  std::string plugin_dir = "/var/lib/kubelet/device-plugins";
-  std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
-  std::string cdi_root = "/var/run/cdi";  // with the specifications of claims
-  std::string mps_root_here;              // the path of flags.mpsRoot for this process; "" = the same path
-  std::string mps_control;                // "" = searched for
+  std::string mps_root_here;  // the path of flags.mpsRoot for this process; "" = the same path
+  std::string mps_control;    // "" = searched for
 };
 
 // The exit status. 0: no check failed; 1: a check failed; 2: no check could run, or the options contradict each other.
 int run_verify(const VerifyOptions& options);
+
+// Its parts: the places on the node to try limits from, each of which adds findings while it runs. Each function runs
+// the loop while it waits.
+
+// Paths of this process.
+struct VerifyPlaces {
+  std::string mps_root;       // as the node names it
+  std::string mps_root_here;  // as this process sees it
+  std::string driver_root;    // of the driver's files
+};
+
+// In a container that holds shares of MPS.
+Status try_inside(const VerifyOptions& options, Findings& checks);
+// On the node, by slots that no pod holds.
+Status try_limits(const VerifyOptions& options, const VerifyPlaces& places, Findings& checks);
 
 }  // namespace tranche::doctor

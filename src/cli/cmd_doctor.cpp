@@ -1,7 +1,9 @@
+// Commands that look at a node and put it right.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
@@ -14,6 +16,8 @@
 #include "config/live/config_source.h"
 #include "config/report.h"
 #include "doctor/check/check.h"
+#include "doctor/reset/reset_program.h"
+#include "doctor/verify/live/verify_program.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "kube/object.h"
@@ -24,12 +28,10 @@
 namespace tranche::cli {
 namespace {
 
-struct CheckHeld {
+struct CheckHeld : config::Invocation {
   doctor::CheckOptions node;
-  config::GivenFlags flags;
   bool json = false;
   bool explain = false;
-  config::UnknownKeys unknown_keys = config::UnknownKeys::kWarned;
   bool with_node = false;
   bool reference = false;
   bool schema = false;
@@ -95,10 +97,7 @@ void find_driver(CheckHeld& held, const config::ConfigView& config) {
 int list_mig_profiles(CheckHeld& held, const config::ConfigView& config, bool colour) {
   find_driver(held, config);
   const auto node = read_mig_node(doctor::driver_settings(held.node), held.run_dir);
-  if (!node) {
-    fmt::print(stderr, "tranche check: {}\n", to_string(node.error()));
-    return 1;
-  }
+  if (!node) return failed("check", to_string(node.error()));
   for (const auto& sentence : node->silent) fmt::print(stderr, "tranche check: {}\n", sentence);
   fmt::print("{}", held.json ? mig::profiles_json(node->gpus) : mig::profiles_text(node->gpus, colour));
   return 0;
@@ -155,7 +154,8 @@ void add_check(CLI::App& app, Process& process) {
       fmt::print("{}", held->reference ? config::reference_text() : config::schema_json());
       return;
     }
-    const auto config = config::load_config(held->flags, process.environment, held->unknown_keys);
+    held->environment = process.environment;
+    const auto config = config::load_config(*held);
     if (held->mig_profiles) {
       process.exit_code = list_mig_profiles(*held, config, process.terminal);
       return;
@@ -163,6 +163,97 @@ void add_check(CLI::App& app, Process& process) {
     const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;
     process.exit_code = config_only ? check_config(*held, config, process.width) : check_node(*held, config, process);
   });
+}
+
+namespace {
+
+constexpr const char* kVerifyTeaching =
+    "Examples:\n"
+    "  tranche verify n1                   node n1 from outside, through the API server\n"
+    "  tranche verify n1 --deep            and by probe pods, one for each GPU, that try every limit\n"
+    "  tranche verify --local              this node, by its status sockets and the driver\n"
+    "  tranche verify --local --deep       and by probes in free slots of every GPU: limits, and deaths of clients\n"
+    "  tranche verify --inside             in a container: the limits of its share\n"
+    "  tranche verify n1 --junit out.xml   JUnit XML for CI\n"
+    "Exit status: 0 nothing failed; 1 something did; 2 nothing could be checked. docs/reference/checks.md lists the "
+    "checks.";
+
+}  // namespace
+
+void add_verify(CLI::App& app, Process& process) {
+  auto options = std::make_shared<doctor::VerifyOptions>();
+  auto* command = app.add_subcommand(
+      "verify", "proves what a node promises: each check passes, fails or is skipped, with reason and remedy");
+  auto& o = *options;
+  command->add_option("node", o.node, "name of the node in the cluster");
+  command->add_flag("--local", o.local, "this node, without an API server");
+  command->add_flag("--inside", o.inside, "this container: tries the limits of the share that it holds");
+  command->add_flag(
+      "--deep", o.deep,
+      "take slots that no pod holds and try their limits, by pods; with --local by processes, and whether the "
+      "death of one reaches others (deep.deaths)");
+  command->add_option("--pod-overrides", o.pod_overrides,
+                      "with --deep from outside: a file with JSON that is merged over each probe pod, its first "
+                      "container over every container (runtimeClassName, imagePullSecrets, volumes)");
+  command->add_option("--sms", o.sms, "with --inside: how many SMs the share should have, 12 or GPU-a=12,GPU-b=14");
+  command->add_flag("--observed", o.observed, "with --inside: guard.memory is observe, which only reports");
+  command->add_flag("--json", o.json, "the report as JSON");
+  command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
+  add_agents_options(*command, o.agents, "");
+  add_settings(*command, config::Program::kDevicePlugin, o.flags);
+  add_places(*command, {{"--run-dir", &o.run_dir},
+                        {"--plugin-dir", &o.plugin_dir},
+                        {"--pod-resources-socket", &o.pod_resources_socket},
+                        {"--cdi-root", &o.cdi_root},
+                        {"--mps-root-ctr-path", &o.mps_root_here},
+                        {"--mps-control", &o.mps_control}});
+  add_strict(*command, o.unknown_keys);
+  command->footer(kVerifyTeaching);
+  command->callback([options, &process] {
+    options->environment = process.environment;
+    options->terminal = process.terminal;
+    process.exit_code = doctor::run_verify(*options);
+  });
+}
+
+namespace {
+
+constexpr const char* kResetTeaching =
+    "Examples:\n"
+    "  tranche reset --dry-run             what would be ended and removed\n"
+    "  tranche reset --node-name n1        all of it, our labels and condition on the Node n1 too\n"
+    "  tranche reset --force               also while pods hold GPUs: they lose them\n"
+    "Remove the DaemonSets first: tranche node would make everything again, so nothing is done while it runs.\n"
+    "Exit status: 0 nothing of ours is left; 1 refused, or something could not be removed; 2 usage. "
+    "docs/guide/install.md, \"Remove\".";
+
+}  // namespace
+
+void add_reset(CLI::App& app, Process& process) {
+  auto held = std::make_shared<Held<doctor::ResetOptions>>();
+  auto* command = app.add_subcommand("reset", "removes everything that Tranche has made on this node");
+  auto& o = held->options;
+  add_settings(*command, config::Program::kDevicePlugin, o.flags);
+  command->add_flag("--force", o.force, "also while pods hold GPUs");
+  command->add_flag("--dry-run", o.dry_run, "print what would be done, and do nothing");
+  add_own_option(*command, "--daemon-cgroup", o.daemon_cgroup,
+                 "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
+  add_places(*command, {{"--mps-root-ctr-path", &o.mps_root_here},
+                        {"--mps-control", &o.mps_control},
+                        {"--run-dir", &o.run_dir},
+                        {"--plugin-dir", &o.plugin_dir},
+                        {"--pod-resources-socket", &o.pod_resources_socket},
+                        {"--cdi-root", &o.cdi_root}});
+  add_own_option(
+      *command, "--kubeconfig", o.kubeconfig,
+      "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "
+      "account of this pod");
+  add_variable_option(*command, "--node-name", o.node_name,
+                      "what the cluster calls this node: its labels of ours are removed; left alone by default");
+  add_strict(*command, o.unknown_keys);
+  add_log_options(*command, held->log);
+  command->footer(kResetTeaching);
+  command->callback([held, &process] { process.exit_code = doctor::run_reset(started(*held, process)); });
 }
 
 }  // namespace tranche::cli
