@@ -161,10 +161,10 @@ struct Options : ClusterOptions {
 constexpr const char* kEnter = "\x1b[?1049h\x1b[?25l";  // the alternate screen, no cursor
 constexpr const char* kLeave = "\x1b[?25h\x1b[?1049l";
 
-volatile std::sig_atomic_t told_to_end = 0;
+volatile std::sig_atomic_t interrupted = 0;
 void on_resize(int) {}  // the signal ends the wait for keys
 void on_end(int) {
-  told_to_end = 1;
+  interrupted = 1;
 }
 
 void write_all(std::string_view text) {
@@ -278,7 +278,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
   Terminal terminal;
   const auto interval =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options.interval_seconds));
-  while (told_to_end == 0) {
+  while (interrupted == 0) {
     if (!choice.paused && Clock::now() - asked >= interval) look();
     const auto [width, height] = os::terminal_size().value_or(os::TerminalSize{});
     const top::Screen screen{.width = width, .height = height, .colour = process.terminal};
