@@ -168,13 +168,10 @@ std::vector<NodeEvent> PoolEvents::update(const plan::Plan& plan, const mps::Poo
   for (const auto& pool : plan.pools) {
     const auto fault = faults.find(pool.id);
     const bool serves = fault == faults.end();
-    const auto known = serves_.find(pool.id);
-    if (known == serves_.end()) {
-      if (serves) serves_.emplace(pool.id, true);
-    } else if (std::exchange(known->second, serves) != serves) {
+    if (!serves && !serves_.contains(pool.id)) continue;
+    if (std::exchange(serves_.try_emplace(pool.id, true).first->second, serves) != serves)
       events.push_back(serves ? NodeEvent{&kube::kMpsPoolServing, fmt::format("MPS pool {} serves again", pool.id)}
                               : NodeEvent{&kube::kMpsPoolDown, fmt::format("MPS pool {}: {}", pool.id, fault->second)});
-    }
   }
   return events;
 }
