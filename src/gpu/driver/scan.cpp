@@ -78,86 +78,57 @@ std::string clique_of(const Functions& f, Device device) {
 }
 
 // Reads one GPU. A value that it does not report is added to the node's doubts: the GPU is served and the doubt shown.
-class Reader {
- public:
-  // root: prefix of /sys. a_node_for_each: every GPU has a /dev/nvidia<minor>; false under WSL.
-  Reader(const Library& library, const std::string& root, bool a_node_for_each, Inventory& node)
-      : library_(library), f_(library.functions()), root_(root), a_node_for_each_(a_node_for_each), node_(node) {}
-
-  Result<Gpu> read(Device device, std::uint32_t index) {
-    device_ = device;
-    gpu_ = {};
-    gpu_.index = index;
-    TRY_STATUS(library_.check(read_text(f_.uuid, device, gpu_.uuid), "it does not answer", "nvmlDeviceGetUUID"));
-    if (const Return code = read_text(f_.name, device, gpu_.name); code == Return::kGpuIsLost)
-      return std::unexpected(library_.error(code, "it does not answer", "nvmlDeviceGetName"));
-    TRY_STATUS(read_minor());
-    read_pci();
-    read_size();
-    TRY_STATUS(read_mig(library_, device, gpu_, node_.unreadable));
-    gpu_.fabric_clique = clique_of(f_, device);
-    return std::move(gpu_);
-  }
-
- private:
-  void doubt(Error error) { node_.doubts.push_back(name_of(gpu_) + ": " + to_string(error)); }
-  void doubt(Return code, const char* what, const char* call) { doubt(library_.error(code, what, call)); }
+// root: prefix of /sys. a_node_for_each: every GPU has a /dev/nvidia<minor>; false under WSL.
+Result<Gpu> read_gpu(const Library& library, Device device, std::uint32_t index, const std::string& root,
+                     bool a_node_for_each, Inventory& node) {
+  const Functions& f = library.functions();
+  Gpu gpu;
+  gpu.index = index;
+  const auto doubt = [&](const Error& error) { node.doubts.push_back(name_of(gpu) + ": " + to_string(error)); };
+  const auto reports = [&](Return code, const char* what, const char* where) {
+    if (code != Return::kSuccess) doubt(library.error(code, what, where));
+    return code == Return::kSuccess;
+  };
+  TRY_STATUS(library.check(read_text(f.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
+  if (const Return code = read_text(f.name, device, gpu.name); code == Return::kGpuIsLost)
+    return std::unexpected(library.error(code, "it does not answer", "nvmlDeviceGetName"));
 
   // Without the minor the agent cannot know which device node belongs to this GPU, and a guess could give a tenant a
   // wrong GPU. It does not matter where GPUs have no nodes of their own (WSL, integrated GPUs).
-  Status read_minor() {
-    const Return code = call(f_.minor_number, device_, &gpu_.minor);
-    if (code != Return::kSuccess) gpu_.minor = gpu_.index;
-    if (!a_node_for_each_ || is_integrated_gpu(gpu_.name)) return {};
-    return library_.check(code, "the driver does not report which device node is its own", "nvmlDeviceGetMinorNumber");
-  }
+  const Return minor_code = call(f.minor_number, device, &gpu.minor);
+  if (minor_code != Return::kSuccess) gpu.minor = index;
+  if (a_node_for_each && !is_integrated_gpu(gpu.name))
+    TRY_STATUS(library.check(minor_code, "the driver does not report which device node is its own",
+                             "nvmlDeviceGetMinorNumber"));
 
-  void read_pci() {
-    auto pci = reported(f_.pci_info, device_).value_or(PciInfo{});
-    pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
-    gpu_.pci_bus_id = pci.bus_id;
-    PciInfoExt ext{};
-    ext.version = kPciInfoExtVersion;
-    if (call(f_.pci_info_ext, device_, &ext) == Return::kSuccess) {
-      gpu_.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
-    } else if (const auto pci_class = pci_class_of(root_, gpu_.pci_bus_id)) {
-      gpu_.pci_class = *pci_class;
-    } else {
-      gpu_.pci_class = 0;  // unknown: the label gpu.mode is then "unknown", as NVIDIA's is
-    }
-    gpu_.pcie_root = pcie_root_of(root_, gpu_.pci_bus_id);
-    if (auto node = numa_node_of(root_, gpu_.pci_bus_id)) {
-      gpu_.numa_node = *node;
-    } else {
-      doubt(within(std::move(node).error(), "it is served without a NUMA node"));
-    }
-  }
+  auto pci = reported(f.pci_info, device).value_or(PciInfo{});
+  pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
+  gpu.pci_bus_id = pci.bus_id;
+  PciInfoExt ext{};
+  ext.version = kPciInfoExtVersion;
+  if (call(f.pci_info_ext, device, &ext) == Return::kSuccess)
+    gpu.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
+  else  // 0 is unknown: the label gpu.mode is then "unknown", as NVIDIA's is
+    gpu.pci_class = pci_class_of(root, gpu.pci_bus_id).value_or(0);
+  gpu.pcie_root = pcie_root_of(root, gpu.pci_bus_id);
+  if (auto numa_node = numa_node_of(root, gpu.pci_bus_id))
+    gpu.numa_node = *numa_node;
+  else
+    doubt(within(std::move(numa_node).error(), "it is served without a NUMA node"));
 
-  void read_size() {
-    Memory memory{};
-    if (const Return code = call(f_.memory, device_, &memory); code == Return::kSuccess) {
-      gpu_.memory = {memory.total};
-    } else {
-      doubt(code, "the driver does not report its memory size", "nvmlDeviceGetMemoryInfo");
-    }
-    std::int32_t major = 0, minor = 0;
-    if (const Return code = call(f_.compute_capability, device_, &major, &minor); code == Return::kSuccess) {
-      gpu_.compute_capability = {major, minor};
-    } else {
-      doubt(code, "the driver does not report its compute capability", "nvmlDeviceGetCudaComputeCapability");
-    }
-    gpu_.sm_count = sm_count_from_cores(reported(f_.cuda_cores, device_).value_or(0), gpu_.compute_capability);
-    gpu_.compute_mode = compute_mode_of(f_, device_);
-  }
-
-  const Library& library_;
-  const Functions& f_;
-  const std::string& root_;
-  const bool a_node_for_each_;
-  Inventory& node_;
-  Device device_ = nullptr;
-  Gpu gpu_;
-};
+  Memory memory{};
+  if (reports(call(f.memory, device, &memory), "the driver does not report its memory size", "nvmlDeviceGetMemoryInfo"))
+    gpu.memory = {memory.total};
+  std::int32_t major = 0, minor = 0;
+  if (reports(call(f.compute_capability, device, &major, &minor), "the driver does not report its compute capability",
+              "nvmlDeviceGetCudaComputeCapability"))
+    gpu.compute_capability = {major, minor};
+  gpu.sm_count = sm_count_from_cores(reported(f.cuda_cores, device).value_or(0), gpu.compute_capability);
+  gpu.compute_mode = compute_mode_of(f, device);
+  TRY_STATUS(read_mig(library, device, gpu, node.unreadable));
+  gpu.fabric_clique = clique_of(f, device);
+  return gpu;
+}
 
 std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known) {
   const auto it = std::find_if(known.begin(), known.end(), [index](const Held& held) { return held.index == index; });
@@ -191,7 +162,6 @@ Result<Inventory> Driver::scan() {
     missing_.push_back({index, error.code == static_cast<int>(Return::kGpuIsLost)});
     node.unreadable.push_back(to_string(error));
   };
-  Reader reader(*library_, root_, !signs_.dxcore, node);
   for (std::uint32_t index = 0; index < count; ++index) {
     Device device = nullptr;
     const std::string name = name_of_missing(index, ever_held_);
@@ -199,7 +169,7 @@ Result<Inventory> Driver::scan() {
       misses(index, library_->error(code, name + " does not answer", "nvmlDeviceGetHandleByIndex"));
       continue;
     }
-    Result<Gpu> gpu = reader.read(device, index);
+    Result<Gpu> gpu = read_gpu(*library_, device, index, root_, !signs_.dxcore, node);
     if (!gpu) {
       misses(index, within(std::move(gpu).error(), name));
       continue;
