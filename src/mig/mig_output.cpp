@@ -59,34 +59,28 @@ std::string body_of(const GpuPlan& gpu, bool colour, int width) {
 
 constexpr int kProfilesWidth = 140;
 
-// A text of GPUs, in which those that read alike are one section.
-class Sections {
- public:
-  void add(std::uint32_t index, std::string title, std::string body) {
-    const auto same =
-        std::ranges::find_if(all_, [&](const Section& other) { return other.title == title && other.body == body; });
-    if (same == all_.end())
-      all_.push_back({{index}, std::move(title), std::move(body)});
-    else
-      same->indices.push_back(index);
-  }
-  std::string text(bool colour, int width) const {
-    std::string text;
-    for (const Section& section : all_) {
-      TerminalText heading(colour, width);
-      heading.heading(plan::list_of(section.indices) + "  " + section.title);
-      text += (text.empty() ? "" : "\n") + heading.take() + section.body;
-    }
-    return text;
-  }
-
- private:
-  struct Section {
-    std::vector<std::uint32_t> indices;
-    std::string title, body;
-  };
-  std::vector<Section> all_;
+struct Section {
+  std::vector<std::uint32_t> gpus;  // indices
+  std::string title, body;
 };
+
+// One section for each GPU, or for those that read alike.
+std::string text_of(const std::vector<Section>& each, bool colour, int width) {
+  std::vector<Section> sections;
+  for (const Section& one : each) {
+    const auto same = std::ranges::find_if(
+        sections, [&](const Section& other) { return other.title == one.title && other.body == one.body; });
+    if (same == sections.end())
+      sections.push_back(one);
+    else
+      same->gpus.push_back(one.gpus.front());
+  }
+  return join(sections, "\n", [&](const Section& section) {
+    TerminalText heading(colour, width);
+    heading.heading(plan::list_of(section.gpus) + "  " + section.title);
+    return heading.take() + section.body;
+  });
+}
 
 Json json_of(const Placement& placement) {
   return {{"start", placement.start}, {"size", placement.size}};
@@ -210,10 +204,10 @@ void write_instances(const GpuState& gpu, TerminalText& out) {
 
 std::string plan_text(const Plan& plan, bool colour, int width) {
   if (plan.gpus.empty()) return "  the driver reports no GPU\n";
-  Sections sections;
+  std::vector<Section> sections;
   for (const GpuPlan& gpu : plan.gpus)
-    sections.add(gpu.now.index, fmt::format("{}  {}", gpu.now.name, state_of(gpu)), body_of(gpu, colour, width));
-  return sections.text(colour, width);
+    sections.push_back({{gpu.now.index}, gpu.now.name + "  " + state_of(gpu), body_of(gpu, colour, width)});
+  return text_of(sections, colour, width);
 }
 
 std::string plan_json(const Plan& plan) {
@@ -237,7 +231,7 @@ std::string why_no_profiles(const GpuState& gpu) {
 
 std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
   if (gpus.empty()) return "  the driver reports no GPU\n";
-  Sections sections;
+  std::vector<Section> sections;
   bool any = false;
   for (const GpuState& gpu : gpus) {
     TerminalText body(colour, kProfilesWidth);
@@ -248,7 +242,7 @@ std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
       write_instances(gpu, body);
     }
     const char* const state = !gpu.capable ? "does not support MIG" : gpu.enabled ? "MIG on" : "MIG off";
-    sections.add(gpu.index, fmt::format("{}  {}", gpu.name, state), body.take());
+    sections.push_back({{gpu.index}, gpu.name + "  " + state, body.take()});
   }
   TerminalText out(colour, kProfilesWidth);
   if (any) {
@@ -257,7 +251,7 @@ std::string profiles_text(const std::vector<GpuState>& gpus, bool colour) {
     out.line("PLACEMENTS are the first memory slices and the number of slices.");
     out.line("RESOURCE is the name that pods request with migStrategy: mixed; with single, it is nvidia.com/gpu.");
   }
-  return sections.text(colour, kProfilesWidth) + (any ? "\n" : "") + out.take();
+  return text_of(sections, colour, kProfilesWidth) + (any ? "\n" : "") + out.take();
 }
 
 std::string profiles_json(const std::vector<GpuState>& gpus) {
