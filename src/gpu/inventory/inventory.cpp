@@ -3,11 +3,46 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 #include <utility>
 
 #include "base/text.h"
 
 namespace tranche::gpu {
+namespace {
+
+std::string profiles_of(const Gpu& gpu) {
+  return gpu.mig_devices.empty() ? "none" : join(gpu.mig_devices, ", ", &MigDevice::profile);
+}
+
+void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& out) {
+  const std::string name = name_of(after);
+  const std::size_t already = out.size();
+  if (before.index != after.index) out.push_back(fmt::format("{} had index {} before", name, before.index));
+  if (before.minor != after.minor)
+    out.push_back(fmt::format("{} is /dev/nvidia{} now, and was /dev/nvidia{}", name, after.minor, before.minor));
+  if (before.mig_enabled != after.mig_enabled)
+    out.push_back(fmt::format("{} has MIG {} now", name, after.mig_enabled ? "on" : "off"));
+  if (before.mig_devices != after.mig_devices)
+    out.push_back(
+        fmt::format("{} has other MIG devices: {} before, {} now", name, profiles_of(before), profiles_of(after)));
+  if (before.memory != after.memory)
+    out.push_back(
+        fmt::format("{} reports {} of memory, and {} before", name, to_string(after.memory), to_string(before.memory)));
+  if (before.sm_count != after.sm_count)
+    out.push_back(fmt::format("{} reports {} SMs, and {} before", name, after.sm_count, before.sm_count));
+  if (before.compute_mode != after.compute_mode)
+    out.push_back(fmt::format("{} is in compute mode {}, and was in {}", name, to_string(after.compute_mode),
+                              to_string(before.compute_mode)));
+  if (before.fabric_clique != after.fabric_clique)
+    out.push_back(after.fabric_clique.empty()
+                      ? fmt::format("{} has left its fabric clique", name)
+                      : fmt::format("{} is in fabric clique {} now", name, after.fabric_clique));
+  if (already == out.size() && before != after) out.push_back(fmt::format("{} describes itself differently", name));
+}
+
+}  // namespace
 
 const Gpu* find_gpu(const Inventory& inventory, std::string_view uuid) {
   const auto found = std::ranges::find(inventory.gpus, uuid, &Gpu::uuid);
@@ -56,6 +91,66 @@ std::uint32_t sm_count_from_cores(std::uint32_t cores, ComputeCapability capabil
                                                    {8, 7}, {8, 9}, {9, 0}, {10, 0}, {10, 3}, {12, 0}};
   if (std::ranges::find(kWith64, capability) != std::end(kWith64)) return cores / 64;
   return std::ranges::find(kWith128, capability) != std::end(kWith128) ? cores / 128 : 0;
+}
+
+std::vector<GpuLink> links_among(const std::vector<Gpu>& gpus, std::initializer_list<const Inventory*> sources) {
+  std::map<std::string_view, std::uint32_t> position;
+  for (std::uint32_t i = 0; i < gpus.size(); ++i) position[gpus[i].uuid] = i;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, GpuLink> links;
+  for (const Inventory* source : sources) {
+    for (const GpuLink& link : source->links) {
+      if (link.a >= source->gpus.size() || link.b >= source->gpus.size()) continue;
+      const auto a = position.find(source->gpus[link.a].uuid);
+      const auto b = position.find(source->gpus[link.b].uuid);
+      if (a == position.end() || b == position.end()) continue;
+      const auto [low, high] = std::minmax(a->second, b->second);
+      links[{low, high}] = {low, high, link.pcie_level, link.nvlinks};
+    }
+  }
+  const auto all = links | std::views::values;
+  return {all.begin(), all.end()};
+}
+
+Kept keep_missing(const Inventory& before, const Inventory& scanned,
+                  const std::function<bool(const Gpu& gpu)>& is_pulled) {
+  Kept kept{scanned, {}};
+  if (before.platform != scanned.platform) return kept;  // no device of it is the same
+  for (const Gpu& gpu : before.gpus) {
+    if (find_gpu(scanned, gpu.uuid) != nullptr || is_pulled(gpu)) continue;
+    kept.missing.push_back(gpu.uuid);
+    kept.inventory.gpus.push_back(gpu);
+  }
+  if (kept.missing.empty()) return kept;
+  std::ranges::stable_sort(kept.inventory.gpus, {}, &Gpu::index);
+
+  kept.inventory.links = links_among(kept.inventory.gpus, {&before, &scanned});
+  return kept;
+}
+
+std::vector<std::string> changes(const Inventory& before, const Inventory& after) {
+  std::vector<std::string> out;
+  if (before.platform != after.platform)
+    out.push_back(
+        fmt::format("the platform is {} now, and was {}", to_string(after.platform), to_string(before.platform)));
+  if (before.driver_version != after.driver_version)
+    out.push_back(fmt::format("the driver is {} now, and was {}", after.driver_version, before.driver_version));
+  if (before.cuda_driver_version != after.cuda_driver_version)
+    out.push_back(fmt::format("the driver offers CUDA {}.{} now", after.cuda_driver_version / 1000,
+                              after.cuda_driver_version % 1000 / 10));
+  for (const Gpu& gpu : before.gpus)
+    if (find_gpu(after, gpu.uuid) == nullptr) out.push_back(fmt::format("{}, {}, is gone", name_of(gpu), gpu.name));
+  for (const Gpu& gpu : after.gpus) {
+    if (const Gpu* old = find_gpu(before, gpu.uuid))
+      compare_gpu(*old, gpu, out);
+    else
+      out.push_back(fmt::format("{}, {}, is new", name_of(gpu), gpu.name));
+  }
+  for (const auto list : {&Inventory::unreadable, &Inventory::doubts})
+    for (const std::string& sentence : after.*list)
+      if (std::ranges::find(before.*list, sentence) == (before.*list).end()) out.push_back(sentence);
+  if (out.empty() && before.links != after.links) out.push_back("the links between GPUs are different");
+  if (out.empty() && before != after) out.push_back("the driver says more or less of its GPUs than before");
+  return out;
 }
 
 }  // namespace tranche::gpu
