@@ -51,11 +51,8 @@ GpuReset::GpuReset(os::Loop& loop, std::map<std::string, std::string> environmen
     : loop_(loop), environment_(std::move(environment)), done_(std::move(done)) {}
 
 Status GpuReset::start(const std::string& driver_root, const std::string& gpu_uuid) {
-  TRY(const auto words, reset_command(driver_root, gpu_uuid));
-  os::Command command;
-  command.argv = words;
-  command.env = environment_;
-  command.kill_on_drop = true;
+  os::Command command{.env = environment_, .kill_on_drop = true};
+  TRY(command.argv, reset_command(driver_root, gpu_uuid));
   TRY(process_, os::Process::start(
                     loop_, command,
                     [this](const std::string& line) {
