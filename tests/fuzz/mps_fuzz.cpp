@@ -154,7 +154,8 @@ FUZZ(mps_relay) {
     const auto event = static_cast<mps::RelayEvent>(what < 8 ? what : what - 3);
     const auto flags = static_cast<unsigned char>(text[1]);
     const auto length = std::min<std::size_t>(static_cast<unsigned char>(text[2]), text.size() - 3);
-    mps::RelayMessage message{text.substr(3, length), flags % 3u, (flags & 4) != 0, {}};
+    mps::RelayMessage message{
+        std::string(text.substr(3, length)), std::vector<os::Fd>(flags % 3u), (flags & 4) != 0, {}};
     if ((flags & 8) == 0) message.sender = mps::RelaySender{(flags & 16) == 0 ? 7 : 8, 0, 0};
     text.remove_prefix(3 + length);
     now += std::chrono::milliseconds(flags);
@@ -181,7 +182,7 @@ FUZZ(mps_relay) {
         taken = true;
         break;
       case mps::RelayAction::kHandOver:
-        require(event == mps::RelayEvent::kFromDaemon && introduced && !served && message.descriptors > 0);
+        require(event == mps::RelayEvent::kFromDaemon && introduced && !served && !message.descriptors.empty());
         require(message.bytes == mps::kRelayDescriptor && !message.truncated);
         served = true;
         if ((flags & 32) == 0) mps::carry(passage, now, times);

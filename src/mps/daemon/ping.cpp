@@ -46,7 +46,7 @@ Ping::~Ping() {
 }
 
 bool Ping::readable() {
-  RelayPacket first;
+  RelayMessage first;
   const auto arrival = receive_packet(fd_.get(), first);
   if (arrival == Arrival::kNothing) return false;
   if (arrival == Arrival::kEnd) {

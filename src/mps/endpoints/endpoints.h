@@ -124,7 +124,7 @@ struct FoundHeirs {
   std::vector<FirstProcess> first;  // those of them that are the first of their container, and end all of it
 };
 
-// Finds what to end for a client that has exited and whose channels something keeps (mps/relay/client_table.h): its
+// Finds what to end for a client that has exited and whose channels something keeps (mps/relay/relay.h): its
 // server has the client, with its memory and its places, until that ends. At the first attempt these are the processes
 // of the client's pod that have its channels: forks of the client, or processes that received its descriptors. If none
 // is found, or the client is still there afterwards (a descriptor that lies in a socket's queue belongs to no process

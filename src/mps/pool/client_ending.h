@@ -40,7 +40,7 @@ using EndingProcesses = std::set<os::ProcessRef>;
 std::string render_ending(const EndingProcesses& processes);
 EndingProcesses parse_ending(std::string_view text);  // lines with an unknown format are skipped
 
-// By the pid of a client that has exited, and that its server still has (mps/relay/client_table.h): the processes to
+// By the pid of a client that has exited, and that its server still has (mps/relay/relay.h): the processes to
 // end in its place. Empty: none was found.
 using Heirs = std::map<int, std::vector<os::ProcessRef>>;
 

@@ -1,4 +1,4 @@
-#include "mps/relay/client_table.h"
+#include "mps/relay/relay.h"
 
 #include <dirent.h>
 #include <fmt/format.h>
@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "mps/relay/handshake.h"
 #include "os/clock/clock.h"
-#include "os/process/process.h"
 
 namespace tranche::mps {
 namespace {
@@ -70,19 +68,12 @@ bool ClientTable::Client::alive() const {
 // message 7 has number 0. Until a process has sent that number on its first connection, this function counts that
 // connection as the process's own. It counts each connection with a different number as a context.
 std::size_t ClientTable::Client::contexts() const {
-  return passed.size() + active.size() + beginning() - (begins_own() ? 1 : 0);
+  return count([](const Connection& each) { return each.begins || each.context; }) - (begins_own() ? 1 : 0);
 }
 
 std::size_t ClientTable::Client::open() const {
-  const auto open = static_cast<std::size_t>(std::ranges::count_if(connections, [](const auto& each) {
-    return !each.second.own && (each.second.begins || each.second.followed());
-  }));
-  return open - (begins_own() ? 1 : 0);
-}
-
-std::size_t ClientTable::Client::beginning() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(connections, [](const auto& each) { return each.second.begins; }));
+  return count([](const Connection& each) { return !each.own && (each.begins || each.followed()); }) -
+         (begins_own() ? 1 : 0);
 }
 
 std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
@@ -106,12 +97,12 @@ std::vector<Channel> ClientTable::Client::channels() const {
 void ClientTable::Client::drop_closed() {
   std::erase_if(connections, [](const auto& each) {
     const auto& [id, connection] = each;
-    return connection.channels.empty() && !connection.begins && !connection.own;
+    return connection.channels.empty() && !connection.begins && !connection.own && !connection.context;
   });
 }
 
 bool ClientTable::Client::has_channels() const {
-  return std::ranges::any_of(connections, [](const auto& each) { return !each.second.channels.empty(); });
+  return count([](const Connection& each) { return !each.channels.empty(); }) > 0;
 }
 
 bool ClientTable::Connection::followed() const {
@@ -125,7 +116,7 @@ bool ClientTable::Client::may_have_more() const {
 }
 
 bool ClientTable::Client::followed() const {
-  return may_have_more() && std::ranges::any_of(connections, [](const auto& each) { return each.second.followed(); });
+  return may_have_more() && count(&Connection::followed) > 0;
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
@@ -158,16 +149,15 @@ std::vector<StoredClient> ClientTable::stored() const {
   for (const auto& [pid, client] : clients_) {
     if (client.started == 0) continue;
     auto& one = all.emplace_back(StoredClient{client, pid});
-    one.contexts.assign(client.active.begin(), client.active.end());
-    one.contexts.insert(one.contexts.end(), client.passed.begin(), client.passed.end());
-    std::ranges::sort(one.contexts);
     if (client.has_own) one.connections.emplace_back();
     for (const auto& [id, connection] : client.connections) {
+      if (connection.context) one.contexts.push_back(*connection.context);
       if (connection.own)
         one.connections.front() = connection.channels;
       else if (!connection.channels.empty())
         one.connections.push_back(connection.channels);
     }
+    std::ranges::sort(one.contexts);
   }
   return all;
 }
@@ -176,17 +166,19 @@ void ClientTable::restore(const StoredClient& stored) {
   const int pid = stored.pid;
   if (clients_.contains(pid)) return;
   Client client{static_cast<const KnownClient&>(stored)};
-  client.active.insert(stored.contexts.begin(), stored.contexts.end());
-  if (client.has_own) client.next_context = client.active.empty() ? 1 : *client.active.rbegin() + 1;
+  if (client.has_own) client.next_context = stored.contexts.empty() ? 1 : std::ranges::max(stored.contexts) + 1;
   auto context = stored.contexts.begin();
   for (const auto& channels : stored.connections) {
     if (channels.empty()) continue;
-    auto& connection = client.connections[next_restored_--];
+    auto& connection = client.connections[next_unknown_--];
     connection.channels = channels;
     connection.own = client.has_own && &channels == &stored.connections.front();
     // Which connection has which does not matter: each that ends takes one along.
-    if (!connection.own && context != stored.contexts.end()) connection.context = *context++;
+    connection.named = !connection.own && context != stored.contexts.end();
+    if (connection.named) connection.context = *context++;
   }
+  for (; context != stored.contexts.end(); ++context)
+    client.connections[next_unknown_--] = {.context = *context, .named = true};
   client.pidfd = os::open_pidfd(pid).value_or(os::Fd());
   const auto process = os::process_ref(pid);
   if (client.pidfd && process && process->start_ticks == stored.started)
@@ -277,36 +269,28 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   auto& connected = known->connections[connection];
   connected.begins = false;
   connected.own = context == 0 && !std::exchange(known->has_own, true);
-  if (!connected.own) {
-    connected.context = context;
-    known->passed.insert(context);
-  }
+  if (!connected.own) connected.context = context;
   known->drop_closed();
 }
 
 void ClientTable::context_began(int pid, std::uint32_t context) {
   auto* const known = find(pid);
   if (known == nullptr) return;
-  if (const auto passed = known->passed.find(context); passed != known->passed.end()) known->passed.erase(passed);
-  known->active.insert(context);
-}
-
-void ClientTable::Client::end(std::uint32_t context) {
-  for (auto* contexts : {&active, &passed}) {
-    if (const auto ended = contexts->find(context); ended != contexts->end()) {
-      contexts->erase(ended);
-      return;
-    }
-  }
+  const auto of = std::ranges::find_if(
+      known->connections, [&](const auto& each) { return each.second.context == context && !each.second.named; });
+  auto& connection = of == known->connections.end() ? known->connections[next_unknown_--] : of->second;
+  connection.context = context;
+  connection.named = true;
 }
 
 bool ClientTable::context_ended(int pid, std::uint32_t context) {
   auto* const known = find(pid);
   if (known == nullptr) return false;
-  known->end(context);
-  const auto of =
-      std::ranges::find_if(known->connections, [context](const auto& each) { return each.second.context == context; });
+  auto of = known->connections.end();  // of several with this number one that the server has named
+  for (auto it = known->connections.begin(); it != known->connections.end(); ++it)
+    if (it->second.context == context && (of == known->connections.end() || it->second.named)) of = it;
   if (of != known->connections.end()) of->second.context.reset();
+  known->drop_closed();
   return known->exited != 0 && !known->may_stay() && clients_.erase(pid) > 0;
 }
 
@@ -331,11 +315,11 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
     if (follows) {
       const auto before = client.beyond_first(true);
       for (auto& [id, connection] : client.connections) {
+        const bool known = !connection.channels.empty();
         std::erase_if(connection.channels,
                       [&](const Channel& channel) { return is_pipe(channel) && !open->contains(channel); });
-        if (connection.begins || connection.followed()) continue;
-        connection.channels.clear();
-        if (connection.context) client.end(*connection.context);  // also where the server never named it
+        if (known && !connection.begins && !connection.followed())
+          connection = {.own = connection.own};  // its context has ended, also where the server never named it
       }
       client.drop_closed();
       changed = changed || client.beyond_first(true) != before;
@@ -351,7 +335,9 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
 bool ClientTable::waits_for_server() const {
   return std::ranges::any_of(clients_, [](const auto& each) {
     const Client& client = each.second;
-    return client.exited != 0 || (client.followed() && client.open() > client.active.size());
+    return client.exited != 0 || (client.followed() && client.open() > client.count([](const Connection& of) {
+             return of.context && of.named;
+           }));
   });
 }
 

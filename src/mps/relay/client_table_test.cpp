@@ -1,4 +1,4 @@
-#include "mps/relay/client_table.h"
+#include "mps/relay/relay.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

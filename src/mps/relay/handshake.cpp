@@ -31,7 +31,7 @@ void enter(Passage& passage, RelayStage stage, MonoTime now, Duration deadline) 
 }
 
 bool is_plain(const RelayMessage& message, std::string_view text) {
-  return !message.truncated && message.descriptors == 0 && message.bytes == text;
+  return !message.truncated && message.descriptors.empty() && message.bytes == text;
 }
 
 RelayAction hear_type(Passage& passage, const RelayMessage& message, MonoTime now, const RelayTimes& times) {
@@ -44,13 +44,13 @@ RelayAction hear_type(Passage& passage, const RelayMessage& message, MonoTime no
     return RelayAction::kNothing;
   }
   if (is_plain(message, kServerReports)) return ended(passage, RelayEnd::kServer);
-  const bool is_type = !message.truncated && message.descriptors == 0 && message.bytes.size() == 4;
+  const bool is_type = !message.truncated && message.descriptors.empty() && message.bytes.size() == 4;
   return ended(passage, is_type ? RelayEnd::kOtherType : RelayEnd::kGarbled);
 }
 
 RelayAction hear_length(Passage& passage, const RelayMessage& message) {
   const auto length = length_announced(message.bytes);
-  if (!length || message.truncated || message.descriptors != 0) return ended(passage, RelayEnd::kGarbled);
+  if (!length || message.truncated || !message.descriptors.empty()) return ended(passage, RelayEnd::kGarbled);
   if (*length == 0) {
     ended(passage, RelayEnd::kAsked);
     return RelayAction::kFarewell;
@@ -62,7 +62,8 @@ RelayAction hear_length(Passage& passage, const RelayMessage& message) {
 }
 
 RelayAction hear_question(Passage& passage, const RelayMessage& message) {
-  const bool as_announced = message.bytes.size() == passage.announced && !message.truncated && message.descriptors == 0;
+  const bool as_announced =
+      message.bytes.size() == passage.announced && !message.truncated && message.descriptors.empty();
   if (!as_announced) return ended(passage, RelayEnd::kGarbled);
   auto question = parse_question(message.bytes);
   if (!question) return ended(passage, RelayEnd::kCommand);
@@ -187,7 +188,7 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
     case RelayStage::kServer:
       if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
       // Any message without the socket is a refusal in an undocumented text, meant for the client.
-      if (message.bytes != kRelayDescriptor || message.descriptors == 0) return RelayAction::kToClient;
+      if (message.bytes != kRelayDescriptor || message.descriptors.empty()) return RelayAction::kToClient;
       enter(passage, RelayStage::kTaken, now, times.alone);
       return RelayAction::kHandOver;
     case RelayStage::kTaken:

@@ -21,10 +21,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/enum_names.h"
 #include "base/time.h"
 #include "mps/limits/limits.h"
+#include "os/loop/fd.h"
 
 namespace tranche::mps {
 
@@ -79,10 +81,10 @@ struct RelaySender {
 
 // One message as received.
 struct RelayMessage {
-  std::string_view bytes;
-  std::size_t descriptors = 0;
+  std::string bytes = {};
+  std::vector<os::Fd> descriptors = {};
   bool truncated = false;  // longer than kRelayLongest, or with more descriptors than accepted
-  std::optional<RelaySender> sender;
+  std::optional<RelaySender> sender = {};
 };
 
 enum class RelayStage {

@@ -14,10 +14,12 @@ const MonoTime kStart{100s};
 class RelayTest : public ::testing::Test {
  protected:
   RelayAction say(std::string_view bytes, std::optional<RelaySender> sender = kSelf, std::size_t descriptors = 0) {
-    return step(passage_, RelayEvent::kFromClient, {bytes, descriptors, false, sender}, now_, times_);
+    return step(passage_, RelayEvent::kFromClient,
+                {std::string(bytes), std::vector<os::Fd>(descriptors), false, sender}, now_, times_);
   }
   RelayAction reply(std::string_view bytes, std::size_t descriptors = 0) {
-    return step(passage_, RelayEvent::kFromDaemon, {bytes, descriptors, false, {}}, now_, times_);
+    return step(passage_, RelayEvent::kFromDaemon, {std::string(bytes), std::vector<os::Fd>(descriptors), false, {}},
+                now_, times_);
   }
   RelayAction happens(RelayEvent event) { return step(passage_, event, {}, now_, times_); }
   void until(RelayStage stage) {

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "mps/relay/client_file.h"
 #include "mps/relay/relay_packet.h"
 #include "mps/relay/relay_passage.h"
 

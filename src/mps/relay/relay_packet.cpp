@@ -23,7 +23,7 @@ struct Ancillary {
   alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(int) * kRelayMostDescriptors) + CMSG_SPACE(sizeof(ucred))] = {};
 };
 
-void take_ancillary(msghdr& header, RelayPacket& packet) {
+void take_ancillary(msghdr& header, RelayMessage& packet) {
   for (cmsghdr* c = CMSG_FIRSTHDR(&header); c != nullptr; c = CMSG_NXTHDR(&header, c)) {
     if (c->cmsg_level != SOL_SOCKET) continue;
     if (c->cmsg_type == SCM_RIGHTS) {
@@ -69,7 +69,7 @@ ssize_t receive(int fd, std::span<char> bytes, std::span<char> ancillary, int fl
 
 }  // namespace
 
-Arrival receive_packet(int fd, RelayPacket& packet) {
+Arrival receive_packet(int fd, RelayMessage& packet) {
   char bytes[kRelayLongest];
   Ancillary room;
   msghdr header;
@@ -83,7 +83,7 @@ Arrival receive_packet(int fd, RelayPacket& packet) {
   return Arrival::kPacket;
 }
 
-Arrival receive_from_tenant(int fd, RelayPacket& packet) {
+Arrival receive_from_tenant(int fd, RelayMessage& packet) {
   char bytes[kRelayLongest];
   // The credentials fill it, so the kernel installs no descriptor.
   alignas(cmsghdr) char room[CMSG_SPACE(sizeof(ucred))];

@@ -1,11 +1,9 @@
 #pragma once
 // Private to mps: SOCK_SEQPACKET messages with ancillary data (descriptors, credentials), and the sockets of endpoints.
 // Non-blocking; every descriptor is close-on-exec. No threads.
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "mps/relay/handshake.h"
@@ -14,20 +12,12 @@
 
 namespace tranche::mps {
 
-struct RelayPacket {
-  std::string bytes;
-  std::vector<os::Fd> descriptors;
-  std::optional<RelaySender> sender;
-  bool truncated = false;
-  RelayMessage message() const { return {bytes, descriptors.size(), truncated, sender}; }
-};
-
 enum class Arrival { kPacket, kNothing, kEnd };
-Arrival receive_packet(int fd, RelayPacket& packet);
+Arrival receive_packet(int fd, RelayMessage& packet);
 // From a socket with SO_PASSCRED whose peer is a tenant. A message with descriptors is truncated, without bytes, and
 // stays in the socket, because discarding it releases them, which may take as long as the tenant wants
 // (mps/relay/tenant_sockets.h): end the connection.
-Arrival receive_from_tenant(int fd, RelayPacket& packet);
+Arrival receive_from_tenant(int fd, RelayMessage& packet);
 
 // With `as`, sends with that process's credentials: kDenied if the kernel does not permit it (needs CAP_SYS_ADMIN, and
 // CAP_SETUID for the user), kNotFound if the process has exited. kUnavailable: the peer hung up or does not read.

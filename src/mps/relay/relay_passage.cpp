@@ -68,7 +68,7 @@ void RelayPassage::wait_for_server(int milliseconds) {
     return;
   }
   pollfd sent{daemon_.fd.get(), POLLIN, 0};
-  RelayPacket packet;
+  RelayMessage packet;
   if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.fd.get(), packet) != Arrival::kPacket ||
       packet.bytes != kRelayDescriptor || packet.descriptors.empty())
     return;
@@ -101,7 +101,7 @@ void RelayPassage::close(Side& side) {
 // The next message, if there is one, or the end of the connection.
 void RelayPassage::hear(Side& side) {
   const auto self = shared_from_this();
-  RelayPacket packet;
+  RelayMessage packet;
   const auto arrival = (side.tenant ? receive_from_tenant : receive_packet)(side.fd.get(), packet);
   if (arrival == Arrival::kNothing) return;
   if (arrival == Arrival::kEnd) {
@@ -113,7 +113,7 @@ void RelayPassage::hear(Side& side) {
   happens(side.says, std::move(packet));
 }
 
-void RelayPassage::hear_server(RelayPacket packet) {
+void RelayPassage::hear_server(RelayMessage packet) {
   // Of a client that has exited, another process would get the channels: nothing counts what it does with them.
   const bool lives = peer_.lives();
   for (const os::Fd& descriptor : packet.descriptors)
@@ -137,7 +137,7 @@ void RelayPassage::connects() {
   if (!std::exchange(counts_, true)) relay_.connects(*this);
 }
 
-void RelayPassage::hear_client_in_exchange(RelayPacket packet) {
+void RelayPassage::hear_client_in_exchange(RelayMessage packet) {
   if (state_.exchange.completed) return happens(RelayEvent::kClientSaid, std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
@@ -151,13 +151,13 @@ void RelayPassage::hear_client_in_exchange(RelayPacket packet) {
   happens(RelayEvent::kClientBrokeOff);
 }
 
-void RelayPassage::happens(RelayEvent event, RelayPacket packet) {
+void RelayPassage::happens(RelayEvent event, RelayMessage packet) {
   const auto self = shared_from_this();
   if (event == RelayEvent::kTimeUp && state_.stage == RelayStage::kServer) {
     pollfd sent{daemon_.fd.get(), POLLIN, 0};  // the server's socket may have arrived just now
     if (::poll(&sent, 1, 0) > 0) return hear(daemon_);
   }
-  switch (step(state_, event, packet.message(), loop_.now(), times_)) {
+  switch (step(state_, event, packet, loop_.now(), times_)) {
     case RelayAction::kNothing:
       break;
     case RelayAction::kAskTurn:
@@ -219,7 +219,7 @@ void RelayPassage::introduce() {
   relay_.introduced(*this, as_itself);
 }
 
-void RelayPassage::hand_over(RelayPacket packet) {
+void RelayPassage::hand_over(RelayMessage packet) {
   // First the daemon, which serves no other client until it has this (measured: clients start as usual).
   if (!send_packet(daemon_.fd.get(), kRelayTaken)) close(daemon_);
   const bool carried = carry_exchange(packet);
@@ -230,7 +230,7 @@ void RelayPassage::hand_over(RelayPacket packet) {
 
 // Puts a socket of ours in the place of the server's. A socket of another type than the measured one goes to the client
 // as it is.
-bool RelayPassage::carry_exchange(RelayPacket& packet) {
+bool RelayPassage::carry_exchange(RelayMessage& packet) {
   int type = 0;
   socklen_t size = sizeof type;
   if (packet.descriptors.size() != 1 ||
@@ -272,7 +272,7 @@ void RelayPassage::finish_exchange() {
   if (!server_.fd || state_.exchange.missing().empty()) return;
   // A message of the server that is unread when we close would make the kernel discard ours.
   ::shutdown(server_.fd.get(), SHUT_RD);
-  RelayPacket unread;
+  RelayMessage unread;
   while (receive_packet(server_.fd.get(), unread) == Arrival::kPacket) {
   }
   auto missing = state_.exchange.missing();
@@ -317,7 +317,7 @@ void RelayPassage::let_in() {
   if (!daemon_.fd) happens(RelayEvent::kDaemonGone);
 }
 
-void RelayPassage::to_client(const RelayPacket& packet) {
+void RelayPassage::to_client(const RelayMessage& packet) {
   if (!send_packet(client_.fd.get(), packet.bytes, packet.descriptors)) happens(RelayEvent::kClientGone);
 }
 

@@ -47,21 +47,21 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
     os::Loop::Id watch = 0;
   };
 
-  void happens(RelayEvent event, RelayPacket packet = {});
+  void happens(RelayEvent event, RelayMessage packet = {});
   bool watch(Side& side);
   void unwatch(Side& side);
   void close(Side& side);
   void hear(Side& side);
-  void hear_server(RelayPacket packet);
-  void hear_client_in_exchange(RelayPacket packet);
+  void hear_server(RelayMessage packet);
+  void hear_client_in_exchange(RelayMessage packet);
   void give_channel(const os::Fd& descriptor);
   void connects();
   void introduce();
-  void to_client(const RelayPacket& packet);
-  void hand_over(RelayPacket packet);
+  void to_client(const RelayMessage& packet);
+  void hand_over(RelayMessage packet);
   void let_in();
   Status reserve_descriptors();
-  bool carry_exchange(RelayPacket& packet);
+  bool carry_exchange(RelayMessage& packet);
   Status send_server(std::string_view bytes);
   void complete_exchange();
   void finish_exchange();

@@ -23,7 +23,7 @@ constexpr int kMostMessages = 1024;  // that are read before a socket counts as 
 // Discards what is queued. false: descriptors are, or too much to look at. Nothing more can come after the shutdown.
 bool is_empty(const os::Fd& connection) {
   ::shutdown(connection.get(), SHUT_RDWR);
-  RelayPacket packet;
+  RelayMessage packet;
   for (int i = 0; i < kMostMessages; ++i) {
     if (receive_from_tenant(connection.get(), packet) == Arrival::kEnd) return true;
     if (packet.truncated) return false;
