@@ -149,13 +149,7 @@ class Holding {
     });
   }
   // The process that listens on the socket.
-  pid_t keeper_pid() const {
-    const auto socket = os::connect_to(root_ + "/keeper.sock", true, 5'000'000);
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    if (!socket || ::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
-    return peer.pid;
-  }
+  pid_t keeper_pid() const { return os::probe_listener(root_ + "/keeper.sock").pid; }
 
  private:
   std::string root_ = "/tmp/trh.XXXXXX";

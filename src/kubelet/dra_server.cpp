@@ -282,7 +282,7 @@ class KubeletDraServer final : public DraServer {
   static constexpr const char* kRegistrySuffix = "reg.sock";
   static std::string mark_of(const std::string& instance, const std::string& registry_path) {
     const std::string mark = instance.empty() ? "" : hex16(stable_hash(instance));
-    return check_socket_path(registry_path + mark + "-" + kRegistrySuffix) ? mark : "";
+    return os::unix_address(registry_path + mark + "-" + kRegistrySuffix) ? mark : "";
   }
   std::string registry_name() const { return driver_ + "-" + (mark_.empty() ? "" : mark_ + "-") + kRegistrySuffix; }
   std::string socket_name() const { return mark_.empty() ? "dra.sock" : "dra-" + mark_ + ".sock"; }

@@ -351,7 +351,7 @@ class Plugin {
     retry_.stop();
     backoff_.reset();
     problem_.clear();
-    const Listener& predecessor = server_->predecessor();
+    const os::Listener& predecessor = server_->predecessor();
     note_ = predecessor.alive ? fmt::format("took {} over from {}", socket_path_, by_whom(predecessor.pid)) : "";
     if (predecessor.alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
   }
@@ -504,7 +504,7 @@ PluginHost::~PluginHost() = default;
 
 Status PluginHost::open() {
   TRY_STATUS(watch_directories());
-  kubelet_ = look_at_socket(settings_.kubelet_socket);
+  kubelet_ = os::look_at_socket(settings_.kubelet_socket);
   schedule_audit();
   return {};
 }
@@ -568,7 +568,7 @@ bool PluginHost::is_one_of_our_sockets(const std::string& name) const {
 void PluginHost::look_around() {
   // The audit tries again when they cannot be opened, and looks at every socket meanwhile.
   if (watches_lost_) watches_lost_ = !watch_directories();
-  const std::optional<SocketFile> before = std::exchange(kubelet_, look_at_socket(settings_.kubelet_socket));
+  const std::optional<os::SocketFile> before = std::exchange(kubelet_, os::look_at_socket(settings_.kubelet_socket));
   // An event counts even when the file looks the same, because a new socket may have the old inode number within one
   // tick of the file system's clock; but one start causes several events, and counts once.
   const bool touched = std::exchange(kubelet_touched_, false);

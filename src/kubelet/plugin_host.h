@@ -24,9 +24,9 @@
 #include "base/result.h"
 #include "grants/allocate/grant.h"
 #include "kubelet/loop_signal.h"
-#include "kubelet/socket_file.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
+#include "os/socket/unix_socket.h"
 #include "plan/advertise/advertise.h"
 
 namespace tranche::kubelet {
@@ -105,7 +105,7 @@ class PluginHost {
   const std::function<void()> on_change_;
   const std::string kubelet_name_;
 
-  std::optional<SocketFile> kubelet_;
+  std::optional<os::SocketFile> kubelet_;
   bool kubelet_touched_ = false;
   MonoTime kubelet_started_{};
   bool watches_lost_ = false;

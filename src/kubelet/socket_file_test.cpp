@@ -1,4 +1,4 @@
-#include "kubelet/socket_file.h"
+#include "kubelet/socket_server.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -21,15 +21,15 @@ class SocketFiles : public testing::Test {
 };
 
 TEST_F(SocketFiles, NothingAndOtherKindsOfFilesAreNoSocket) {
-  EXPECT_FALSE(look_at_socket(path_));
+  EXPECT_FALSE(os::look_at_socket(path_));
   std::ofstream(path_) << "text";
-  EXPECT_FALSE(look_at_socket(path_));
-  EXPECT_FALSE(probe_listener(path_).alive);
+  EXPECT_FALSE(os::look_at_socket(path_));
+  EXPECT_FALSE(os::probe_listener(path_).alive);
 }
 
 TEST_F(SocketFiles, AListenerIsAliveAndReportsItsProcess) {
   const os::Fd listener = os::socket_at(path_, 1);
-  const Listener seen = probe_listener(path_);
+  const os::Listener seen = os::probe_listener(path_);
   EXPECT_TRUE(seen.alive);
   EXPECT_EQ(seen.pid, ::getpid());
 }
@@ -66,41 +66,41 @@ TEST_F(SocketFiles, AFullQueueIsAliveToo) {
     callers.push_back(std::move(fd));
   }
   ASSERT_LT(callers.size(), 16U);
-  EXPECT_TRUE(probe_listener(path_).alive);
+  EXPECT_TRUE(os::probe_listener(path_).alive);
 }
 
 TEST_F(SocketFiles, ASocketNobodyListensOnIsDead) {
   {
     const os::Fd gone = os::socket_at(path_, 1);
   }
-  EXPECT_TRUE(look_at_socket(path_));
-  EXPECT_FALSE(probe_listener(path_).alive);
+  EXPECT_TRUE(os::look_at_socket(path_));
+  EXPECT_FALSE(os::probe_listener(path_).alive);
 }
 
 TEST_F(SocketFiles, AReplacementIsAnotherFileWhileTheOldOneIsBound) {
   const os::Fd old_one = os::socket_at(path_, 1);
-  const auto before = look_at_socket(path_);
+  const auto before = os::look_at_socket(path_);
   ::unlink(path_.c_str());
   const os::Fd new_one = os::socket_at(path_, 1);
-  const auto after = look_at_socket(path_);
+  const auto after = os::look_at_socket(path_);
   ASSERT_TRUE(before && after);
   EXPECT_FALSE(after->same_file(*before)) << "a bound socket keeps its inode number to itself";
 }
 
 TEST_F(SocketFiles, ARenameKeepsTheIdentity) {
   const os::Fd socket = os::socket_at(directory_ + "/other", 1);
-  const auto before = look_at_socket(directory_ + "/other");
+  const auto before = os::look_at_socket(directory_ + "/other");
   std::filesystem::rename(directory_ + "/other", path_);
-  const auto after = look_at_socket(path_);
+  const auto after = os::look_at_socket(path_);
   ASSERT_TRUE(before && after);
   EXPECT_TRUE(after->same_file(*before));
-  EXPECT_TRUE(probe_listener(path_).alive);
+  EXPECT_TRUE(os::probe_listener(path_).alive);
 }
 
 // Promise: kubelet/register: A socket path above 107 characters is refused with its reason.
 TEST(SocketPath, MayHave107Characters) {
-  EXPECT_TRUE(check_socket_path(std::string(107, 'x')));
-  const Status too_long = check_socket_path(std::string(108, 'x'));
+  EXPECT_TRUE(os::unix_address(std::string(107, 'x')));
+  const auto too_long = os::unix_address(std::string(108, 'x'));
   ASSERT_FALSE(too_long);
   EXPECT_EQ(too_long.error().kind, Kind::kInvalid);
 }

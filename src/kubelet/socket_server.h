@@ -11,13 +11,26 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
-#include "kubelet/socket_file.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::kubelet {
+
+// A socket is served under a name of its own and then renamed, so that no client finds one that does not answer yet. Of
+// a process that was killed in between the name stays. The number in it is the time, one count for all processes of the
+// node; the last four digits are the resource's: no two servers choose the same.
+std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
+// Removes what killed servers of this socket left in its directory: names of an earlier time at which no process
+// answers.
+void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
+
+// Removes sockets in a directory whose names begin and end so, and at which no process answers: what killed processes
+// left.
+void remove_deserted_sockets(const std::string& directory, std::string_view begin, std::string_view end);
 
 class SocketServer {
  public:
@@ -32,7 +45,7 @@ class SocketServer {
   SocketServer& operator=(const SocketServer&) = delete;
 
   // Who answered at our path just before we took it over.
-  const Listener& predecessor() const { return predecessor_; }
+  const os::Listener& predecessor() const { return predecessor_; }
 
   enum class Place {
     kOurs,      // the path leads to us
@@ -52,8 +65,8 @@ class SocketServer {
   const std::string path_;
   const Duration stop_within_;
   std::unique_ptr<grpc::Server> server_;
-  std::optional<SocketFile> file_;
-  Listener predecessor_;
+  std::optional<os::SocketFile> file_;
+  os::Listener predecessor_;
 };
 
 // Durations as gRPC takes them: as spans from the call, so that no clock is read here and a step of the wall clock

@@ -37,7 +37,7 @@ std::vector<std::string> own_sockets(const std::string& agent_status) {
 
 // Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
 bool listens(const std::string& path) {
-  const auto connected = os::connect_to(path, /*blocking=*/false);
+  const auto connected = os::connect_to(path);
   return connected || connected.error().code != ECONNREFUSED;
 }
 

@@ -98,17 +98,13 @@ void add_if_empty(const std::string& path, const std::vector<std::string>& ours,
   add_directory("the directory", path, {EBUSY, ENOTEMPTY, EEXIST}, traces);
 }
 
-bool is_answered(const std::string& socket) {
-  return os::connect_to(socket, /*blocking=*/false).has_value();
-}
-
 // Sockets in `folder` whose names begin so: what was left by a program that was killed; a live one's is not ours by
 // now.
 void find_sockets(const std::string& folder, const std::string& prefix, Traces& traces,
                   std::vector<std::string>& problems) {
   for (const auto& name : os::names_in(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(".sock")) continue;
-    if (is_answered(folder + "/" + name)) {
+    if (os::probe_listener(folder + "/" + name).alive) {
       problems.push_back("a plugin answers on " + folder + "/" + name + "; it is left alone");
     } else {
       add(folder, name, "the socket", traces);

@@ -24,7 +24,6 @@ constexpr const char* kKeeperSocket = "/keeper.sock";
 constexpr const char* kKeeperLog = "/keeper.log";
 constexpr const char* kNotHeld = "a client that dies and is not held can end the clients beside it";
 constexpr Duration kKeeperAnswers = std::chrono::seconds(5);
-constexpr long kKeeperAnswersUs = 5'000'000;
 constexpr int kKeeperEndsMs = 15'000;  // its patience, and the driver's
 
 std::string keeper_program() {
@@ -50,8 +49,8 @@ Result<std::unique_ptr<os::Process>> launch_keeper(os::Loop& loop, const KeeperC
 }
 
 // pid 0: none.
-Peer listening_at(const std::string& socket, bool blocking) {
-  const auto connection = os::connect_to(socket, blocking, kKeeperAnswersUs);
+Peer listening_at(const std::string& socket) {
+  const auto connection = os::connect_to(socket);
   return connection ? peer_of(connection->get()) : Peer();
 }
 
@@ -135,7 +134,7 @@ void Keeper::heard(const std::string& line) {
 // A keeper that runs and does not answer would keep the next one out. One that has just been started gets time.
 void Keeper::await_answer(pid_t suspect) {
   silent_.start(settings_.silence / 2, [this, suspect] {
-    const auto keeper = listening_at(settings_.mps_root + kKeeperSocket, false);
+    const auto keeper = listening_at(settings_.mps_root + kKeeperSocket);
     await_answer(keeper.sender.pid);
     if (keeper.sender.pid != suspect || !keeper.pidfd) return;
     if (::syscall(SYS_pidfd_send_signal, keeper.pidfd.get(), SIGKILL, nullptr, 0) != 0) return;
@@ -212,7 +211,7 @@ Protection Keeper::of(int pid) const {
 
 void end_keeper(const std::string& mps_root, bool wait) {
   const auto path = mps_root + kKeeperSocket;
-  const auto keeper = listening_at(path, true);
+  const auto keeper = listening_at(path);
   if (keeper.sender.pid == 0) return;
   (void)os::ask(path, to_json(KeeperRequest(EndRequest{})), kKeeperAnswers);
   pollfd ended{.fd = keeper.pidfd.get(), .events = POLLIN, .revents = 0};

@@ -44,13 +44,7 @@ class KeeperTest : public ::testing::Test {
         [] {});
   }
   // The process that listens on the socket.
-  pid_t keeper_pid() {
-    const auto socket = os::connect_to(scratch_ / "keeper.sock", true, 60'000'000);
-    ucred peer{};
-    socklen_t size = sizeof peer;
-    if (!socket || ::getsockopt(socket->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
-    return peer.pid;
-  }
+  pid_t keeper_pid() { return os::probe_listener(scratch_ / "keeper.sock").pid; }
   bool until(const std::function<bool()>& condition) { return os::run_until(*loop_, condition); }
   bool is_held(const HoldsDevices& client) {
     return until([&] { return keeper_->of(client.pid()).state == State::kYes; });

@@ -147,7 +147,7 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
 }
 
 Result<os::Fd> connect_to_daemon(const std::string& path) {
-  auto fd = os::connect_to(path, false, 0, SOCK_SEQPACKET);
+  auto fd = os::connect_to(path, SOCK_SEQPACKET);
   if (!fd && fd.error().code != 0) return fail_errno("cannot connect to the MPS daemon", path, fd.error().code);
   return fd;
 }

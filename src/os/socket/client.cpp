@@ -10,7 +10,6 @@
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/socket/status_socket.h"
-#include "os/socket/unix_socket.h"
 
 namespace tranche::os {
 namespace {
@@ -70,7 +69,7 @@ void StatusClient::begin_next() {
 // Fails in a callback of its own.
 void StatusClient::begin(Place asked) {
   asked->begun = true;
-  auto connected = connect_to(path_, false);
+  auto connected = connect_to(path_);
   if (!connected && connected.error().code == EAGAIN)  // the server's queue is full; no event reports its end
     return asked->again.start(kQueueFull, [=, this] { begin(asked); });
   Error error;
@@ -137,7 +136,7 @@ void StatusWatcher::watch_directory() {
 
 void StatusWatcher::connect() {
   watch_directory();
-  auto connected = connect_to(path_, false);
+  auto connected = connect_to(path_);
   if (!connected) {
     // The directory watch reports when the socket appears; the slow retry is for a watch that reports nothing.
     if (connected.error().code == ENOENT && appears_) pause_ = kWithoutSocket;

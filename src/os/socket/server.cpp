@@ -1,6 +1,5 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +16,6 @@
 #include "os/loop/loop.h"
 #include "os/process/line_reader.h"
 #include "os/socket/status_socket.h"
-#include "os/socket/unix_socket.h"
 
 namespace tranche::os {
 namespace {
@@ -251,8 +249,8 @@ StatusServer::StatusServer(Loop& loop, std::string path, Fd listening, Answer an
       listening_(std::move(listening)),
       answer_(std::move(answer)),
       later_(std::move(later)),
-      limits_(std::move(limits)) {
-  remember_file();
+      limits_(std::move(limits)),
+      file_(look_at_socket(path_)) {
   if (limits_.take_over) arm_audit();
 }
 
@@ -260,17 +258,7 @@ StatusServer::~StatusServer() {
   loop_.cancel(watch_);
   for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
   // Removes only our own file: a successor may have replaced it already.
-  struct stat status{};
-  if (::lstat(path_.c_str(), &status) == 0 && status.st_dev == device_ && status.st_ino == inode_) {
-    ::unlink(path_.c_str());
-  }
-}
-
-void StatusServer::remember_file() {
-  struct stat status{};
-  if (::lstat(path_.c_str(), &status) != 0) return;
-  device_ = status.st_dev;
-  inode_ = status.st_ino;
+  if (const auto there = look_at_socket(path_); there && file_ && there->same_file(*file_)) ::unlink(path_.c_str());
 }
 
 void StatusServer::arm_audit() {
@@ -281,20 +269,18 @@ void StatusServer::arm_audit() {
 }
 
 void StatusServer::listen_again() {
-  struct stat status{};
-  if (::lstat(path_.c_str(), &status) == 0) {
-    if (status.st_dev == device_ && status.st_ino == inode_) return;
+  if (const auto there = look_at_socket(path_)) {
+    if (file_ && there->same_file(*file_)) return;
     // A newer instance answers there: our watchers have to connect to it.
     for (const auto& [key, connection] : std::exchange(connections_, {})) connection->close();
     return;
   }
-  if (errno != ENOENT) return;
   auto listening = listen_at(path_);
   if (!listening) return;  // the next audit tries again
   loop_.cancel(std::exchange(watch_, 0));
   pause_.stop();
   listening_ = *std::move(listening);
-  remember_file();
+  file_ = look_at_socket(path_);
   begin();
 }
 

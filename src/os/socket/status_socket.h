@@ -3,12 +3,11 @@
 // "plan", "watch") and gets one JSON document per line. "watch" keeps the connection and gets a line at every change,
 // and an empty line at every beat, which shows that the program still runs. Used by `tranche status`, by `tranche node`
 // to follow `tranche mps`, and by tests. Loop thread only, except ask().
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -19,6 +18,7 @@
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/process/line_reader.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::os {
 
@@ -69,7 +69,6 @@ class StatusServer {
  private:
   StatusServer(Loop& loop, std::string path, Fd listening, Answer answer, StatusLimits limits, Later later);
   bool begin();
-  void remember_file();
   void arm_audit();
   void listen_again();
   void accept_some();
@@ -82,8 +81,7 @@ class StatusServer {
   Answer answer_;
   Later later_;
   StatusLimits limits_;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  std::optional<SocketFile> file_;
   Loop::Id watch_ = 0;
   Timer pause_{loop_};
   Timer notifying_{loop_};

@@ -14,6 +14,7 @@
 
 #include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
+#include "os/socket/socket_fixture.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 
@@ -59,11 +60,11 @@ class StatusTest : public LoopFixture {
     });
   }
   static Fd client(const std::string& path) {
-    auto connected = connect_to(path, true, 60'000'000);
-    EXPECT_TRUE(connected) << to_string(connected.error());
+    Fd connected(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect_at(connected.get(), path), 0) << std::strerror(errno);
     const timeval limit{.tv_sec = 60, .tv_usec = 0};
-    if (connected) ::setsockopt(connected->get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    return connected ? std::move(*connected) : Fd();
+    ::setsockopt(connected.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return connected;
   }
   static void say(const Fd& fd, const std::string& text) {
     ASSERT_EQ(::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));

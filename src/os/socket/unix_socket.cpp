@@ -15,7 +15,7 @@ namespace {
 constexpr int kBacklog = 128;
 
 Result<Fd> new_socket(int type, const std::string& path) {
-  Fd fd(::socket(AF_UNIX, SOCK_CLOEXEC | type, 0));
+  Fd fd(::socket(AF_UNIX, SOCK_CLOEXEC | SOCK_NONBLOCK | type, 0));
   if (!fd) return fail_errno("cannot make a socket", path);
   return fd;
 }
@@ -37,7 +37,7 @@ Status clear_stale(const std::string& path, int type) {
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Kind::kConflict, "cannot listen: something that is not a socket is in the way; move it away", path);
   }
-  const auto connected = connect_to(path, false, 0, type);
+  const auto connected = connect_to(path, type);
   if (connected || connected.error().code == EAGAIN) {
     return fail(Kind::kConflict, "cannot listen: another program answers there; stop it or choose another path", path);
   }
@@ -86,7 +86,7 @@ Result<Fd> listen_in_place_of(const std::string& path, int type, mode_t mode) {
 
 Result<Fd> listen_at(const std::string& path, int type) {
   TRY(const auto address, unix_address(path));
-  TRY(Fd fd, new_socket(type | SOCK_NONBLOCK, path));
+  TRY(Fd fd, new_socket(type, path));
   int err = bind_private(fd.get(), address);
   if (err == EADDRINUSE) {
     TRY_STATUS(clear_stale(path, type));
@@ -97,16 +97,27 @@ Result<Fd> listen_at(const std::string& path, int type) {
   return fd;
 }
 
-Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us, int type) {
+Result<Fd> connect_to(const std::string& path, int type) {
   TRY(const auto address, unix_address(path));
-  TRY(Fd fd, new_socket(type | (blocking ? 0 : SOCK_NONBLOCK), path));
-  if (blocking) {
-    const timeval limit{.tv_sec = timeout_us / 1'000'000, .tv_usec = timeout_us % 1'000'000};
-    // connect() waits for space in the peer's queue for SO_SNDTIMEO (socket(7)).
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  }
+  TRY(Fd fd, new_socket(type, path));
   if (::connect(fd.get(), generic(address), sizeof address) != 0) return fail_errno("cannot connect", path);
   return fd;
+}
+
+std::optional<SocketFile> look_at_socket(const std::string& path) {
+  struct stat info{};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISSOCK(info.st_mode)) return std::nullopt;
+  return SocketFile{info.st_dev, info.st_ino, info.st_ctim.tv_sec * 1'000'000'000LL + info.st_ctim.tv_nsec};
+}
+
+Listener probe_listener(const std::string& path) {
+  const auto connected = connect_to(path);
+  if (!connected)
+    return {.alive = connected.error().code == EAGAIN, .pid = 0};  // its queue is full: a process holds it
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(connected->get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
+  return {.alive = true, .pid = peer.pid};
 }
 
 }  // namespace tranche::os

@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -19,7 +21,30 @@ Result<Fd> listen_at(const std::string& path, int type = SOCK_STREAM);
 // path exists at every moment.
 Result<Fd> listen_in_place_of(const std::string& path, int type = SOCK_STREAM, mode_t mode = 0600);
 
-// A connected socket: non-blocking, or blocking for at most the time in SO_SNDTIMEO and SO_RCVTIMEO.
-Result<Fd> connect_to(const std::string& path, bool blocking, long timeout_us = 0, int type = SOCK_STREAM);
+// A connected socket, non-blocking.
+Result<Fd> connect_to(const std::string& path, int type = SOCK_STREAM);
+
+// --- what lies at the path of a socket, and whether a process answers there. Never blocks
+// -----------------------------
+
+// A bound socket keeps its inode alive even after the file was unlinked, so for as long as we serve no other file can
+// have our inode number: dev + inode say "ours" with certainty.
+struct SocketFile {
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::int64_t changed_ns = 0;  // ctime: differs for a re-created file even where the inode number is the same
+
+  bool same_file(const SocketFile& other) const { return device == other.device && inode == other.inode; }
+  friend bool operator==(const SocketFile&, const SocketFile&) = default;
+};
+
+// Nothing when there is no socket at this path (also for other kinds of files).
+std::optional<SocketFile> look_at_socket(const std::string& path);
+
+struct Listener {
+  bool alive = false;
+  pid_t pid = 0;  // who listens; 0 when it is in a process namespace that we cannot see
+};
+Listener probe_listener(const std::string& path);
 
 }  // namespace tranche::os

@@ -465,7 +465,7 @@ Result<os::FileLock> lock_mps_root(const std::string& mps_root) {
   struct stat there{};
   if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
     // Another instance may hold the lock of the previous file.
-    if (const auto answers = os::connect_to(mps_root + "/mps.sock", false); answers || answers.error().code == EAGAIN)
+    if (os::probe_listener(mps_root + "/mps.sock").alive)
       return fail(Kind::kConflict, "another tranche mps serves this MPS root, and something is in its lock's place",
                   path);
     TRY_STATUS(root.remove_tree("mps.lock"));
