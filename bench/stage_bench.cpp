@@ -141,7 +141,7 @@ void GuardJudge(benchmark::State& state) {
     device.pool = "gpu-" + std::to_string(gpu);
     for (std::uint32_t i = 0; i < kClients; ++i) {
       guard::Process process;
-      process.id = {gpu * 100 + i, i};
+      process.id = {static_cast<pid_t>(gpu * 100 + i), i};
       process.memory = gib(1);
       process.mps_client = true;
       process.grant = hex16(gpu * 100 + i);

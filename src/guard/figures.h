@@ -1,18 +1,17 @@
 #pragma once
 // What each tenant uses of each device, from the samples that the guard judges: memory, its peak, clients, the time
 // over the limit, and the processes that the guard ended. An unknown figure is absent, never 0. Only present tenants
-// have figures. Pure values; SharedFigures passes them to a reader on another thread.
-#include <atomic>
+// have figures. Pure values.
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "guard/judge.h"
 #include "guard/tenant_shares.h"
+#include "os/worker/shared_box.h"
 
 namespace tranche::guard {
 
@@ -39,30 +38,13 @@ void take_figures(Figures& figures, const std::vector<Device>& devices, const Te
 void forget_use(Figures& figures);
 Duration time_over(const Figure& figure, MonoTime now);
 
-// Any thread. A reader has the figures of one moment for as long as it likes; the next change then makes a copy of
-// them.
-class SharedFigures {
- public:
-  template <class Change>
-  void change(Change change) {
-    const std::lock_guard lock(mutex_);
-    if (newest_->readers.load(std::memory_order_acquire) > 0) newest_ = std::make_shared<Version>(newest_->figures);
-    change(newest_->figures);
-  }
-  std::shared_ptr<const Figures> get() const {
-    const std::lock_guard lock(mutex_);
-    newest_->readers.fetch_add(1, std::memory_order_relaxed);
-    return {&newest_->figures,
-            [version = newest_](const Figures*) { version->readers.fetch_sub(1, std::memory_order_release); }};
-  }
-
- private:
-  struct Version {
-    Figures figures;
-    std::atomic<int> readers = 0;
-  };
-  mutable std::mutex mutex_;
-  std::shared_ptr<Version> newest_ = std::make_shared<Version>();
-};
+// Any thread reads them; the agent's loop alone changes them.
+using SharedFigures = os::SharedBox<Figures>;
+template <class Change>
+void change(SharedFigures& shared, Change change) {
+  const auto next = std::make_shared<Figures>(*shared.get());
+  change(*next);
+  shared.put(next);
+}
 
 }  // namespace tranche::guard

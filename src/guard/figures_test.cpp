@@ -13,7 +13,7 @@ Tenants one_tenant() {
   Tenant tenant;
   tenant.pool = "gpu-0";
   tenant.grants = {"g"};
-  tenant.devices["GPU-0"] = {"nvidia.com/gpu", mib(1000), Percent::whole(25)};
+  tenant.devices["GPU-0"] = {"gpu-0", "nvidia.com/gpu", mib(1000), Percent::whole(25)};
   return {{"g", tenant}};
 }
 
@@ -26,7 +26,7 @@ Device device_with(std::vector<std::uint64_t> memory_mib, bool complete = true) 
   device.complete = complete;
   for (const auto memory : memory_mib) {
     Process process;
-    process.id.pid = static_cast<std::uint32_t>(10 + device.processes.size());
+    process.id.pid = static_cast<pid_t>(10 + device.processes.size());
     process.memory = mib(memory);
     process.mps_client = true;
     process.grant = "g";

@@ -1,5 +1,7 @@
 #include "guard/judge.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -30,7 +32,6 @@ constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
 
 constexpr std::size_t kWordsOfStopped = 4;  // of a line of the file
-constexpr std::uint64_t kMostPid = 0x7fffffff;
 
 // A client that remains (it has exited; its start is 0) counts as the newest, so that no running program is ended in
 // its place.
@@ -172,7 +173,7 @@ class Judge {
 
   // The driver lists a process for a moment after its exit; no other process may be ended in its place. Its start time
   // may be unknown, because it is no longer in /proc.
-  static bool has_ended(const Memory::Over& over, const ProcessId& id) {
+  static bool has_ended(const Memory::Over& over, const os::ProcessRef& id) {
     // `tranche mps` is ending it, and it has exited meanwhile.
     if (id.start_ticks == 0 && std::ranges::any_of(over.processes, [&id](const auto& each) {
           return each.first.pid == id.pid && each.first.start_ticks != 0 && each.second.asked;
@@ -355,7 +356,7 @@ class Judge {
   Verdict verdict_;
   std::set<GrantOnDevice> over_;
   std::set<GrantOnDevice> ending_;  // those of them whose processes must end
-  std::set<ProcessId> foreign_processes_;
+  std::set<os::ProcessRef> foreign_processes_;
   std::set<std::string> closed_;
 };
 
@@ -374,7 +375,7 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
     const auto record = over.processes.find(process.id);
     if (record == over.processes.end()) continue;
     record->second.asked = false;
-    const auto client = std::ranges::find(clients, static_cast<int>(process.id.pid), &mps::Terminated::pid);
+    const auto client = std::ranges::find(clients, process.id.pid, &mps::Terminated::pid);
     if (clients.empty()) {
       record->second.not_before = now + doubled(kFirstPause, kLongestPause, over.failures);
     } else if (client != clients.end() && client->outcome == mps::TerminateOutcome::kTerminated) {
@@ -387,23 +388,19 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
   }
 }
 
-std::string render_stopped(const StoppedProcesses& stopped) {
+std::string render_stopped(const Memory::StoppedProcesses& stopped) {
   std::string text;
-  for (const auto& [id, because] : stopped)
-    text += std::to_string(id.pid) + ' ' + std::to_string(id.start_ticks) + ' ' + because.first + ' ' + because.second +
-            '\n';
+  for (const auto& [id, each] : stopped)
+    text += fmt::format("{} {} {} {}\n", id.pid, id.start_ticks, each.because.first, each.because.second);
   return text;
 }
 
-StoppedProcesses parse_stopped(std::string_view text) {
-  StoppedProcesses stopped;
+Memory::StoppedProcesses parse_stopped(std::string_view text) {
+  Memory::StoppedProcesses stopped;
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
-    if (words.size() != kWordsOfStopped) continue;
-    const auto pid = parse_unsigned(words[0]);
-    const auto ticks = parse_unsigned(words[1]);
-    if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
-    stopped[{static_cast<std::uint32_t>(*pid), *ticks}] = {std::string(words[2]), std::string(words[3])};
+    const auto process = words.size() == kWordsOfStopped ? os::parse_process(words[0], words[1]) : std::nullopt;
+    if (process) stopped[*process].because = {std::string(words[2]), std::string(words[3])};
   }
   return stopped;
 }
@@ -413,13 +410,13 @@ std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& repo
   for (const auto& [id, report] : reports.pools) {
     PoolProcesses& pool = pools[id];
     pool.state = report.state;
-    for (const auto pid : {reports.pid, report.daemon_pid, report.proof.pid})
-      if (pid > 0) pool.own.insert(static_cast<std::uint32_t>(pid));
-    for (const auto pid : report.servers) pool.own.insert(static_cast<std::uint32_t>(pid));
+    pool.own = {report.servers.begin(), report.servers.end()};
+    for (const pid_t pid : {reports.pid, report.daemon_pid, report.proof.pid})
+      if (pid > 0) pool.own.insert(pid);
     for (const auto& endpoint : report.endpoints) {
-      for (const auto pid : endpoint.clients) pool.grant_of[static_cast<std::uint32_t>(pid)] = endpoint.grant;
-      for (const auto pid : endpoint.remnants) pool.remnants[static_cast<std::uint32_t>(pid)] = endpoint.grant;
-      for (const auto pid : endpoint.dead) pool.dead[static_cast<std::uint32_t>(pid)] = endpoint.grant;
+      for (const pid_t pid : endpoint.clients) pool.grant_of[pid] = endpoint.grant;
+      for (const pid_t pid : endpoint.remnants) pool.remnants[pid] = endpoint.grant;
+      for (const pid_t pid : endpoint.dead) pool.dead[pid] = endpoint.grant;
       if (endpoint.admitting || endpoint.reason.starts_with(kOurReason))
         pool.endpoints[endpoint.grant] = endpoint.admitting;
     }

@@ -9,7 +9,6 @@
 // Processes that must end are first stopped (SIGSTOP), in the callback that judged the sample: a stopped process does
 // not allocate, and can be continued. `tranche mps` then waits for their queued GPU work and kills them
 // (src/mps/pool/client_ending.h). Meanwhile the other processes of the grant are judged as if these had left.
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -25,22 +24,16 @@
 #include "grants/grant_shares.h"
 #include "mps/protocol/pool_reports.h"
 #include "mps/protocol/requests.h"
+#include "os/process/process.h"
 
 namespace tranche::guard {
 
 // MPS charges a client in pages of 2 MiB and rounds its limit up; the driver's figure may be two pages above the limit.
 inline constexpr Bytes kRounding{8ULL << 20};
 
-// A pid may be reused; together with its start time (clock ticks since boot) it is unique.
-struct ProcessId {
-  std::uint32_t pid = 0;
-  std::uint64_t start_ticks = 0;
-  friend auto operator<=>(const ProcessId&, const ProcessId&) = default;
-};
-
 // One process on one device.
 struct Process {
-  ProcessId id;
+  os::ProcessRef id;
   Bytes memory;               // 0 if the driver does not report it
   bool mps_client = false;    // as reported by the driver
   std::string grant;          // "" = not attributed to a grant
@@ -124,13 +117,15 @@ struct Memory {
     bool reported = false;
     int failures = 0;  // orders that `tranche mps` did not carry out, in a row
     Bytes most;        // the largest sum seen since the crossing
-    std::map<ProcessId, Process> processes;
-    std::map<std::uint32_t, Ended> ended;  // by pid: the driver still lists them for a moment
+    std::map<os::ProcessRef, Process> processes;
+    std::map<pid_t, Ended> ended;  // by pid: the driver still lists them for a moment
   };
   struct Stopped {
     GrantOnDevice because;
     MonoTime since{};
+    friend bool operator==(const Stopped&, const Stopped&) = default;
   };
+  using StoppedProcesses = std::map<os::ProcessRef, Stopped>;
   struct Asked {
     bool open = false;
     MonoTime at{};
@@ -141,9 +136,9 @@ struct Memory {
     bool ended = false;
   };
   std::map<GrantOnDevice, Over> over;
-  std::map<ProcessId, Stopped> stopped;  // by the guard, and neither ended nor continued since
-  std::map<std::string, Asked> asked;    // what was ordered of a grant's endpoints a moment ago
-  std::map<ProcessId, ForeignProcess> foreign_processes;
+  StoppedProcesses stopped;            // by the guard, and neither ended nor continued since
+  std::map<std::string, Asked> asked;  // what was ordered of a grant's endpoints a moment ago
+  std::map<os::ProcessRef, ForeignProcess> foreign_processes;
 };
 
 struct Verdict {
@@ -169,12 +164,12 @@ inline constexpr std::string_view kOurReason = "memory: ";
 // The part of the report of `tranche mps` that the guard uses. Fuzzed.
 struct PoolProcesses {
   std::string state;
-  std::set<std::uint32_t> own;                    // processes of the pool itself: daemon, servers, proofs
-  std::map<std::uint32_t, std::string> grant_of;  // its clients, by the endpoint through which they connected
-  // The same of clients that have exited and still hold their memory (mps/relay/client_table.h). The kernel may have
+  std::set<pid_t> own;                    // processes of the pool itself: daemon, servers, proofs
+  std::map<pid_t, std::string> grant_of;  // its clients, by the endpoint through which they connected
+  // The same of clients that have exited and still hold their memory (mps/relay/relay.h). The kernel may have
   // given the pid to another process.
-  std::map<std::uint32_t, std::string> remnants;
-  std::map<std::uint32_t, std::string> dead;  // the same of those that tranche-keeper still holds, for a few seconds
+  std::map<pid_t, std::string> remnants;
+  std::map<pid_t, std::string> dead;  // the same of those that tranche-keeper still holds, for a few seconds
   // By grant, true: admits clients. Without those that something other than the guard closed.
   std::map<std::string, bool> endpoints;
   friend bool operator==(const PoolProcesses&, const PoolProcesses&) = default;
@@ -185,8 +180,7 @@ std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& repo
 // The file of processes that the guard has stopped and neither ended nor continued yet. The agent reads it at its next
 // start, so that a restart does not leave a process stopped. One line per process:
 // `<pid> <start ticks> <grant> <device UUID>`. Fuzzed: parse ∘ render is the identity.
-using StoppedProcesses = std::map<ProcessId, GrantOnDevice>;
-std::string render_stopped(const StoppedProcesses& stopped);
-StoppedProcesses parse_stopped(std::string_view text);  // ignores lines that cannot be parsed
+std::string render_stopped(const Memory::StoppedProcesses& stopped);
+Memory::StoppedProcesses parse_stopped(std::string_view text);  // ignores lines that cannot be parsed; without times
 
 }  // namespace tranche::guard

@@ -18,17 +18,21 @@ constexpr const char* kGpu = "GPU-1";
 constexpr const char* kGrant = "00ff11ee22dd33cc";
 constexpr const char* kOther = "1111111111111111";
 
-Process client(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
-  return {.id = {pid, pid}, .memory = mib(memory_mib), .mps_client = true, .grant = grant, .in_container = true};
+Process client(pid_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+  return {.id = {pid, static_cast<std::uint64_t>(pid)},
+          .memory = mib(memory_mib),
+          .mps_client = true,
+          .grant = grant,
+          .in_container = true};
 }
-Process foreign_process(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+Process foreign_process(pid_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
   Process process = client(pid, memory_mib, grant);
   process.mps_client = false;
   return process;
 }
 
-std::vector<std::uint32_t> pids(const Order& order) {
-  std::vector<std::uint32_t> all;
+std::vector<pid_t> pids(const Order& order) {
+  std::vector<pid_t> all;
   for (const Process& process : order.processes) all.push_back(process.id.pid);
   return all;
 }
@@ -115,7 +119,7 @@ TEST_F(Judging, AsManyOfTheNewestAsItTakesForTheOthersToFit) {
 TEST_F(Judging, AnAnswerCountsForEachProcessThatIsStillKnown) {
   const auto first = look({client(1, 2000), client(2, 2000), client(3, 2000), client(4, 2000)});
   ASSERT_THAT(pids(first.at(0)), ElementsAre(4, 3));
-  memory_.over.at({kGrant, kGpu}).processes.erase(ProcessId{4, 4});
+  memory_.over.at({kGrant, kGpu}).processes.erase(os::ProcessRef{4, 4});
   answer(first[0], {{4, TerminateOutcome::kTerminated, ""}, {3, TerminateOutcome::kTerminated, ""}});
   EXPECT_TRUE(memory_.over.at({kGrant, kGpu}).ended.contains(3));
 }
@@ -173,7 +177,7 @@ TEST_F(Judging, WhatTheEndedStillHoldIsNotCountedAgainstTheOthers) {
 TEST_F(Judging, WhoIsToEndIsStoppedAndIsNoMoreOnceItHasEnded) {
   const auto orders = look({client(1, 3000), client(2, 3000)});
   ASSERT_THAT(memory_.stopped, SizeIs(1));
-  EXPECT_EQ(memory_.stopped.begin()->first, (ProcessId{2, 2}));
+  EXPECT_EQ(memory_.stopped.begin()->first, (os::ProcessRef{2, 2}));
   answer(orders.at(0), {{2, TerminateOutcome::kTerminated, ""}});
   EXPECT_THAT(memory_.stopped, IsEmpty());
 }

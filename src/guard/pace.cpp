@@ -25,14 +25,14 @@ bool ends_processes(const Limit& limit) {
   return limit.policy == config::GuardMemory::kTerminateNewest || limit.policy == config::GuardMemory::kTerminateAll;
 }
 
-bool has_new_pid(const std::set<std::uint32_t>& pids, const std::set<std::uint32_t>& before) {
+bool has_new_pid(const std::set<pid_t>& pids, const std::set<pid_t>& before) {
   return !std::ranges::includes(before, pids);
 }
 
 }  // namespace
 
 Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
-             const std::map<std::uint32_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now) {
+             const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now) {
   std::map<std::string, PaceMemory::Grant> grants;
   for (const Process& process : device.processes) {
     if (process.ours || process.grant.empty()) continue;

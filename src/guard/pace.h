@@ -32,8 +32,8 @@ struct Pace {
 struct PaceMemory {
   struct Grant {
     Bytes sum;
-    std::set<std::uint32_t> listed;     // pids, from the driver
-    std::set<std::uint32_t> connected;  // and from the relays, which know a client before it holds memory
+    std::set<pid_t> listed;     // pids, from the driver
+    std::set<pid_t> connected;  // and from the relays, which know a client before it holds memory
     MonoTime moved{};
   };
   std::map<GrantOnDevice, Grant> grants;
@@ -41,6 +41,6 @@ struct PaceMemory {
 
 // clients: pid → grant, of the device's pool, as reported by its relays. interval: the configured one.
 Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
-             const std::map<std::uint32_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now);
+             const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now);
 
 }  // namespace tranche::guard

@@ -19,9 +19,10 @@ class Pacing : public testing::Test {
     for (const char* grant : {kGrant, kOther})
       limits_[{grant, kGpu}] = {"gpu-1", "nvidia.com/gpu", mib(kLimitMiB), config::GuardMemory::kTerminateNewest};
   }
-  void hold(std::uint32_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
+  void hold(pid_t pid, std::uint64_t memory_mib, const std::string& grant = kGrant) {
     std::erase_if(device_.processes, [pid](const Process& each) { return each.id.pid == pid; });
-    device_.processes.push_back({.id = {pid, pid}, .memory = mib(memory_mib), .mps_client = true, .grant = grant});
+    device_.processes.push_back(
+        {.id = {pid, static_cast<std::uint64_t>(pid)}, .memory = mib(memory_mib), .mps_client = true, .grant = grant});
   }
   Pace pace(Duration later = kInterval) {
     now_ += later;
@@ -30,7 +31,7 @@ class Pacing : public testing::Test {
 
   MonoTime now_{1000s};
   std::map<GrantOnDevice, Limit> limits_;
-  std::map<std::uint32_t, std::string> clients_;
+  std::map<pid_t, std::string> clients_;
   PaceMemory memory_;
   Device device_{.uuid = kGpu, .pool = "gpu-1", .processes = {}};
 };

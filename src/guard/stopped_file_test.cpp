@@ -6,8 +6,8 @@ namespace tranche::guard {
 namespace stopped_file_test {
 
 TEST(StoppedFile, ReadsBackWhatItWrites) {
-  const StoppedProcesses stopped{{{7, 12345}, {"00ff11ee22dd33cc", "GPU-1"}},
-                                 {{2147483647, 18446744073709551615u}, {"00ff11ee22dd33cd", "MIG-2"}}};
+  const Memory::StoppedProcesses stopped{{{7, 12345}, {{"00ff11ee22dd33cc", "GPU-1"}}},
+                                         {{2147483647, 18446744073709551615u}, {{"00ff11ee22dd33cd", "MIG-2"}}}};
   EXPECT_EQ(parse_stopped(render_stopped(stopped)), stopped);
   EXPECT_EQ(render_stopped({}), "");
 }

@@ -29,7 +29,7 @@ Tenants tenants_of(const grants::Shares& shares) {
     tenant.pool = share.pool;
     tenant.complete = !share.tenant.empty();
     if (tenant.grants.empty() || tenant.grants.back() != key.first) tenant.grants.push_back(key.first);
-    const auto [it, fresh] = tenant.devices.try_emplace(key.second, share.resource, share.memory, share.threads);
+    const auto [it, fresh] = tenant.devices.try_emplace(key.second, share);
     if (!fresh) add(it->second, share);
   }
   return tenants;

@@ -15,15 +15,10 @@
 namespace tranche::guard {
 
 struct Tenant {
-  struct OnDevice {
-    std::string resource;
-    Bytes memory;  // 0 = not limited
-    Percent threads;
-  };
   std::string pool;
-  std::vector<std::string> grants;          // sorted
-  std::map<std::string, OnDevice> devices;  // by UUID
-  bool complete = false;                    // kubelet has reported that these are all
+  std::vector<std::string> grants;               // sorted
+  std::map<std::string, grants::Share> devices;  // by UUID: of all grants together; limits of 0 = not limited
+  bool complete = false;                         // kubelet has reported that these are all
 };
 using Tenants = std::map<std::string, Tenant>;  // by the first of its grants
 

@@ -99,7 +99,7 @@ struct Decision {
 struct GuardAct : guard::Order {
   WallTime at{};
   std::string holder;                 // "namespace/pod/container" once kubelet has reported it
-  std::uint32_t pid = 0;              // 0: not about a single process
+  pid_t pid = 0;                      // 0: not about a single process
   Bytes memory;                       // of that process
   Bytes most;                         // the grant's largest sum since the crossing
   std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"
@@ -113,7 +113,7 @@ struct GuardAct : guard::Order {
 // A process on a shared GPU that is not an MPS client, or a client that does not belong to a grant.
 struct GuardedProcess {
   std::string device;
-  std::uint32_t pid = 0;
+  pid_t pid = 0;
   Bytes memory;
   std::string name;  // chosen by the process itself
   std::string grant;
@@ -126,7 +126,7 @@ struct GuardStopped {
   std::string device;
   std::string grant;
   std::string holder;
-  std::uint32_t pid = 0;
+  pid_t pid = 0;
   WallTime since{};
 };
 
@@ -151,11 +151,11 @@ struct Snapshot : Inputs, Decision {
   // What those that act on the decision report.
   kube::ClusterReport cluster;
   GuardReport guard;
-  std::map<std::uint32_t, std::string> grant_of_pid;  // processes on shared GPUs, as the guard attributes them
-  std::vector<ReportedFault> reported_faults;         // oldest first
-  std::map<std::string, std::string> labels;          // the desired labels
-  labels::LabelReport label_report;                   // and whether they are written
-  SliceReport slices;                                 // the offer through Dynamic Resource Allocation
+  std::map<pid_t, std::string> grant_of_pid;   // processes on shared GPUs, as the guard attributes them
+  std::vector<ReportedFault> reported_faults;  // oldest first
+  std::map<std::string, std::string> labels;   // the desired labels
+  labels::LabelReport label_report;            // and whether they are written
+  SliceReport slices;                          // the offer through Dynamic Resource Allocation
   observe::LoopReport loop;
 };
 

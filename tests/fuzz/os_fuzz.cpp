@@ -7,8 +7,8 @@
 #include "fuzz/target.h"
 #include "os/http/http.h"
 #include "os/log/log.h"
-#include "os/process/cpu_weight.h"
 #include "os/process/line_reader.h"
+#include "os/process/process.h"
 #include "os/process/threads.h"
 #include "os/socket/status_socket.h"
 
@@ -77,7 +77,7 @@ FUZZ(proc_stat) {
       if (c < ' ' || c > '~') std::abort();
   }
   const std::string stat = "1 (" + all + ") S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 987654 1 2 3\n";
-  if (tranche::os::parse_stat(stat)->start_ticks != 987654u) std::abort();
+  if (tranche::os::parse_stat(stat)->ref.start_ticks != 987654u) std::abort();
 }
 
 namespace {

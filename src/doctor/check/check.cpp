@@ -11,7 +11,7 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "os/files/files.h"
-#include "os/process/cpu_weight.h"
+#include "os/process/threads.h"
 
 namespace tranche::doctor {
 namespace {

@@ -78,7 +78,7 @@ struct GpuEvent {
 
 // How much memory of a GPU a process holds.
 struct GpuHolder {
-  std::uint32_t pid = 0;
+  pid_t pid = 0;
   Bytes memory{};  // 0 when the driver does not report it
   bool mps_client = false;
   std::uint32_t gpu_instance = kNoInstance;  // kNoInstance: the whole GPU

@@ -62,7 +62,7 @@ Result<std::vector<GpuHolder>> read_processes(const Library& library, Device dev
   const auto add = [&by_pid](const ProcessInfo& entry, bool mps_client) {
     const auto [it, fresh] = by_pid.try_emplace(entry.pid);
     GpuHolder& process = it->second;
-    process.pid = entry.pid;
+    process.pid = static_cast<pid_t>(entry.pid);
     process.mps_client = process.mps_client || mps_client;
     if (mps_client && !fresh) return;  // its memory is in the compute list already
     if (entry.used_gpu_memory != kMemoryNotAvailable) process.memory.value += entry.used_gpu_memory;

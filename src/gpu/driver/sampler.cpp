@@ -26,7 +26,9 @@ std::vector<GpuHolder> holders_of(const std::vector<ProcessInfo>& entries) {
   std::vector<GpuHolder> holders;
   holders.reserve(entries.size());
   for (const ProcessInfo& entry : entries) {
-    GpuHolder holder{.pid = entry.pid, .gpu_instance = entry.gpu_instance, .compute_instance = entry.compute_instance};
+    GpuHolder holder{.pid = static_cast<pid_t>(entry.pid),
+                     .gpu_instance = entry.gpu_instance,
+                     .compute_instance = entry.compute_instance};
     if (entry.used_gpu_memory != kMemoryNotAvailable) holder.memory.value = entry.used_gpu_memory;
     holders.push_back(holder);
   }

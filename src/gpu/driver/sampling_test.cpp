@@ -35,7 +35,7 @@ class Sampling : public testing::Test {
   bool until(const std::function<bool(const std::vector<GpuSample>&)>& condition) {
     return watcher_->until([&] { return !watcher_->samples.empty() && condition(watcher_->samples.back()); });
   }
-  static GpuHolder holder(std::uint32_t pid, std::uint64_t memory, bool client) {
+  static GpuHolder holder(pid_t pid, std::uint64_t memory, bool client) {
     return {.pid = pid, .memory = {memory}, .mps_client = client};
   }
   // Waits for `rounds` more rounds.

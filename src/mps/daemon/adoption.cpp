@@ -13,6 +13,7 @@
 #include "grants/allocate/grant.h"
 #include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
+#include "os/process/threads.h"
 
 namespace tranche::mps {
 namespace {
@@ -68,10 +69,7 @@ bool is_outside_of_containers(pid_t pid, int host_pid) {
 // likes.
 std::vector<pid_t> running_daemons(int host_pid) {
   std::vector<pid_t> found;
-  for (const auto& name : os::names_in("/proc")) {
-    const auto number = parse_unsigned(name);
-    if (!number) continue;
-    const auto pid = static_cast<pid_t>(*number);
+  for (const pid_t pid : os::all_processes()) {
     const auto program = program_of(pid);
     if (program && is_control_program(*program) && is_outside_of_containers(pid, host_pid) && is_ours(pid) &&
         is_daemon(pid))

@@ -11,6 +11,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+constexpr const char* kRest = " 0 0 0 0 0 0 0 0 20 0 1 0 9";  // up to the time of the start
+
 // A simulated /proc: processes with a parent, namespaces and a cgroup.
 class AncestorsTest : public ::testing::Test {
  protected:
@@ -18,7 +20,7 @@ class AncestorsTest : public ::testing::Test {
     const auto own = *os::Dir::create(proc_ / std::to_string(pid));
     ASSERT_TRUE(
         own.write_atomically("status", fmt::format("State:\tS (sleeping)\nPPid:\t{}\nNSpid:\t{}\n", parent, nspid)));
-    ASSERT_TRUE(own.write_atomically("stat", fmt::format("{} (x) S {} 1 1 0 -1 4194304\n", pid, parent)));
+    ASSERT_TRUE(own.write_atomically("stat", fmt::format("{} (x) S {} 1 1 0 -1 4194304{}\n", pid, parent, kRest)));
     ASSERT_TRUE(own.write_atomically("cgroup", "0::" + cgroup + "\n"));
   }
   std::vector<pid_t> above(pid_t client) { return Ancestors(proc_.path()).of(client).value(); }
@@ -40,9 +42,9 @@ TEST_F(AncestorsTest, OfAClientWithoutItsFirstThreadAreTheSame) {
   process(100, 50, "100", "/a");
   process(101, 100, "101", "/");
   const auto own = *os::Dir::open(proc_ / "101");
-  ASSERT_TRUE(own.write_atomically("stat", "101 (x) Z 100 1 1 0 -1 4194308\n"));
+  ASSERT_TRUE(own.write_atomically("stat", fmt::format("101 (x) Z 100 1 1 0 -1 4194308{}\n", kRest)));
   const auto task = *os::Dir::create(proc_ / "101/task/102");
-  ASSERT_TRUE(task.write_atomically("stat", "102 (x) S 100 1 1 0 -1 4194304\n"));
+  ASSERT_TRUE(task.write_atomically("stat", fmt::format("102 (x) S 100 1 1 0 -1 4194304{}\n", kRest)));
   ASSERT_TRUE(task.write_atomically("cgroup", "0::/a\n"));
   EXPECT_THAT(above(101), ElementsAre(100));
 }

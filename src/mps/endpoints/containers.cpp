@@ -1,6 +1,5 @@
 #include "mps/endpoints/containers.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/nsfs.h>
@@ -8,8 +7,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +15,7 @@
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 #include "os/files/seen_directory.h"
+#include "os/process/process.h"
 #include "os/process/threads.h"
 
 namespace tranche::mps {
@@ -95,12 +93,6 @@ bool are_of_the_node(const std::string& mounts) {
 
 constexpr std::size_t kDeepest = 64;
 
-std::optional<pid_t> pid_in(std::string_view text) {
-  const auto number = parse_unsigned(text);
-  return number && *number <= std::numeric_limits<pid_t>::max() ? std::optional(static_cast<pid_t>(*number))
-                                                                : std::nullopt;
-}
-
 // Whether a control group equals another or is below it, in every hierarchy; both in the format of /proc/<pid>/cgroup.
 bool is_below_group(std::string_view cgroup, std::string_view other) {
   const auto lines = lines_of(cgroup), others = lines_of(other);
@@ -111,12 +103,6 @@ bool is_below_group(std::string_view cgroup, std::string_view other) {
 }
 
 }  // namespace
-
-void for_each_process(const std::function<void(int pid)>& look) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> all(::opendir("/proc"), ::closedir);
-  while (const dirent* entry = all ? ::readdir(all.get()) : nullptr)
-    if (const auto pid = pid_in(entry->d_name)) look(*pid);
-}
 
 bool is_of_the_node(int pid) {
   const auto mounts = pid > 0 ? namespace_of(pid, "mnt") : std::string();
@@ -188,7 +174,7 @@ const Ancestors::Look* Ancestors::look(pid_t pid) {
   const auto status = os::read_file(fmt::format("{}/{}/status", proc_, pid)).value_or("");
   Look look{.namespaced = os::parse_namespaced_pids(status)};
   for (const auto line : lines_of(status))
-    if (line.starts_with("PPid:")) look.parent = pid_in(trimmed(line.substr(line.find(':') + 1))).value_or(0);
+    if (line.starts_with("PPid:")) look.parent = os::parse_pid(trimmed(line.substr(line.find(':') + 1))).value_or(0);
   const auto read = [&look](const std::string& folder, pid_t) {
     look.mounts = namespace_at(folder, "mnt");
     if (auto cgroup = os::read_file(folder + "/cgroup")) look.cgroup = *std::move(cgroup);

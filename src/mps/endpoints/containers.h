@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -70,8 +69,6 @@ std::optional<std::string> pod_of(int pid);
 bool is_below(int pid, int first);
 // The process has our mounts or the node's: it is in no container, or in ours.
 bool is_of_the_node(int pid);
-// Calls `look` for each process of the node.
-void for_each_process(const std::function<void(int pid)>& look);
 // The grant whose endpoint, below this MPS root and in this pool, the process sees. For clients that connected before
 // our start.
 std::optional<std::string> grant_by_mounts(int pid, const std::string& mps_root, const std::string& pool);

@@ -1,4 +1,4 @@
-// Contexts of clients, and clients that have exited and that the server still has (mps/relay/client_table.h).
+// Contexts of clients, and clients that have exited and that the server still has (mps/relay/relay.h).
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,7 +9,6 @@
 
 #include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
-#include "mps/relay/client_file.h"
 #include "os/clock/clock.h"
 #include "os/files/kept.h"
 #include "os/log/log.h"
@@ -23,8 +22,8 @@ constexpr std::size_t kLongestClientFile = 8 << 20;  // about 9 KB for a client 
 
 // The process with this pid runs, and did when a list named its pid: a later one of the same pid is not that client.
 bool is_client(int pid, std::uint64_t listed) {
-  const auto now = os::look_at_process(pid);
-  return now && now->state != 'Z' && now->state != 'X' && now->ref.start_ticks <= listed;
+  const auto now = os::process_ref(pid);
+  return now && now->start_ticks <= listed && os::runs(*now);
 }
 
 }  // namespace
@@ -238,7 +237,7 @@ class Search {
   }
 
   FoundHeirs run() {
-    if (!scopes_.empty()) for_each_process([this](int pid) { look_at(pid); });
+    for (const pid_t pid : scopes_.empty() ? std::vector<pid_t>{} : os::all_processes()) look_at(pid);
     for (const auto& remnant : remnants_) {
       auto& found = found_.of[remnant.pid];
       if (remnant.tries == 0 && !found.empty() && found.size() <= kMostHeirs) continue;

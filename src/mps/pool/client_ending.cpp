@@ -14,8 +14,6 @@
 namespace tranche::mps {
 namespace {
 
-constexpr std::size_t kWords = 2;
-constexpr std::uint64_t kMostPid = 0x7fffffff;
 constexpr int kMostWaits = 4;
 
 }  // namespace
@@ -30,11 +28,8 @@ EndingProcesses parse_ending(std::string_view text) {
   EndingProcesses processes;
   for (const auto line : lines_of(text)) {
     const auto words = words_of(line);
-    if (words.size() != kWords) continue;
-    const auto pid = parse_unsigned(words[0]);
-    const auto ticks = parse_unsigned(words[1]);
-    if (!pid || *pid == 0 || *pid > kMostPid || !ticks) continue;
-    processes.insert({static_cast<pid_t>(*pid), *ticks});
+    const auto process = words.size() == 2 ? os::parse_process(words[0], words[1]) : std::nullopt;
+    if (process) processes.insert(*process);
   }
   return processes;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_read.h"
@@ -14,25 +15,20 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kLargestPid = 0x7fffffff;
-
-std::int64_t number(const Json& object, std::string_view key) {
-  return number_at(object, key).value_or(0);
+// 0: it is not a pid.
+int pid_of(const Json& value) {
+  const auto number = number_of(value).value_or(0);
+  return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
 }
 
-bool is_pid(std::int64_t number) {
-  return number > 0 && number <= kLargestPid;
+int pid_at(const Json& object, std::string_view key) {
+  return pid_of(member_at(object, key));
 }
 
-std::int64_t pid_at(const Json& object, std::string_view key) {
-  const auto pid = number(object, key);
-  return is_pid(pid) ? pid : 0;
-}
-
-std::vector<std::int64_t> pids_at(const Json& object, std::string_view key) {
-  std::vector<std::int64_t> pids;
+std::vector<int> pids_at(const Json& object, std::string_view key) {
+  std::vector<int> pids;
   for (const auto& value : list_at(object, key))
-    if (const auto pid = number_of(value); pid && is_pid(*pid)) pids.push_back(*pid);
+    if (const auto pid = pid_of(value); pid != 0) pids.push_back(pid);
   return pids;
 }
 
@@ -86,10 +82,11 @@ PoolReport read_pool(const Json& object) {
   pool.endpoints = std::move(endpoints);
   for (const Json& fault : list_at(object, "faults")) {
     if (!fault.is_object()) continue;
-    auto& read = pool.faults.emplace_back(number(fault, "atMs"), text_at(fault, "kind"), number(fault, "culprit"),
-                                          pids_at(fault, "victims"));
+    auto& read = pool.faults.emplace_back(number_at(fault, "atMs").value_or(0), text_at(fault, "kind"),
+                                          pid_at(fault, "culprit"), pids_at(fault, "victims"));
     for (const auto& [pid, grant] : member_at(fault, "grants").items())
-      if (const auto known = parse_unsigned(pid); known && grant.is_string()) read.grants[*known] = grant;
+      if (const auto known = parse_unsigned(pid); known && grant.is_string())
+        read.grants[static_cast<int>(*known)] = grant;
   }
   pool.faults_total = counts_at(object, "faultsTotal");
   const Json& proof = member_at(object, "proof");

@@ -19,7 +19,7 @@ namespace tranche::mps {
 
 // Whether a client's death is harmless to its neighbours: "yes", "starting", "no"; `why` not.
 struct ClientProtection {
-  std::int64_t pid = 0;
+  int pid = 0;
   std::string state;
   std::string why;
   friend bool operator==(const ClientProtection&, const ClientProtection&) = default;
@@ -28,32 +28,32 @@ struct ClientProtection {
 // A grant's endpoint, as reported by its pool.
 struct EndpointReport {
   std::string grant;
-  std::vector<std::int64_t> clients;  // living processes that connected through it
+  std::vector<int> clients;  // living processes that connected through it
   bool admitting = true;
-  std::string reason;                       // why it does not admit
-  std::optional<GrantLimits> limits = {};   // from openEndpoint; absent: it had none
-  std::string refused_why = {};             // about the process that was refused last
-  std::uint64_t limits_lifted = 0;          // processes refused because their environment lifts their memory limit
-  std::uint64_t made = 0;                   // number of this endpoint of the grant
-  std::vector<std::int64_t> remnants = {};  // clients that have exited, and that the server still has
+  std::string reason;                      // why it does not admit
+  std::optional<GrantLimits> limits = {};  // from openEndpoint; absent: it had none
+  std::string refused_why = {};            // about the process that was refused last
+  std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their memory limit
+  std::uint64_t made = 0;                  // number of this endpoint of the grant
+  std::vector<int> remnants = {};          // clients that have exited, and that the server still has
   std::vector<ClientProtection> protection = {};  // of its clients
-  std::vector<std::int64_t> dead = {};            // clients that have exited, and that tranche-keeper still holds
+  std::vector<int> dead = {};                     // clients that have exited, and that tranche-keeper still holds
   friend bool operator==(const EndpointReport&, const EndpointReport&) = default;
 };
 
 struct PoolFault {
   std::int64_t at_ms = 0;  // of the node's clock, since 1970
   std::string kind;        // "fatal", "exception", "unclean-exit"
-  std::int64_t culprit = 0;
-  std::vector<std::int64_t> victims;
-  std::map<std::int64_t, std::string> grants = {};  // of culprit and victims, where `tranche mps` knows them
+  int culprit = 0;
+  std::vector<int> victims;
+  std::map<int, std::string> grants = {};  // of culprit and victims, where `tranche mps` knows them
   friend bool operator==(const PoolFault&, const PoolFault&) = default;
 };
 
 struct PoolProof {
   std::string state;  // "" = not reported; "proven", "failed", "running", "off", "unknown"
   std::string reason;
-  std::int64_t pid = 0;  // of the running CUDA start: our own client, not a foreign process
+  int pid = 0;  // of the running CUDA start: our own client, not a foreign process
   friend bool operator==(const PoolProof&, const PoolProof&) = default;
 };
 
@@ -61,12 +61,12 @@ struct PoolReport {
   std::string id;
   std::string state;   // one of metrics::kPoolStates
   std::string reason;  // why it is not serving; "" if it is
-  std::int64_t daemon_pid = 0;
-  std::vector<std::int64_t> clients;
+  int daemon_pid = 0;
+  std::vector<int> clients;
   std::uint64_t restarts = 0;
   // The fields below are optional: "", 0 and empty if `tranche mps` does not report them.
   std::vector<std::string> devices;  // UUIDs
-  std::vector<std::int64_t> servers;
+  std::vector<int> servers;
   std::string endpoint;         // "relay", "link"; "" until its daemon exists
   std::string endpoint_reason;  // why it is a link
   SharedList<EndpointReport> endpoints;
@@ -81,10 +81,10 @@ const EndpointReport* find_endpoint(const PoolReport& pool, const std::string& g
 struct PoolReports {
   bool connected = false;          // false: `tranche mps` does not answer on the socket
   std::string problem;             // why not, or the fault in the last line
-  std::int64_t pid = 0;            // of `tranche mps`; 0: not reported
+  int pid = 0;                     // of `tranche mps`; 0: not reported
   std::uint64_t keeper_files = 0;  // descriptors that the keeper may have open; 0: not reported
   std::string pages_problem;  // why `tranche mps` does not serve its HTTP pages; "" = it does, or none are configured
-  std::string cpu_problem;    // of its control group (os/process/cpu_weight.h)
+  std::string cpu_problem;    // of its control group (os/process/threads.h)
   std::map<std::string, PoolReport> pools;
   friend bool operator==(const PoolReports&, const PoolReports&) = default;
 };

@@ -20,7 +20,7 @@ std::string others(std::size_t count) {
 
 }  // namespace
 
-void FaultAttribution::processes(const std::map<std::uint32_t, std::string>& grant_of_pid, MonoTime now) {
+void FaultAttribution::processes(const std::map<pid_t, std::string>& grant_of_pid, MonoTime now) {
   for (const auto& [pid, grant] : grant_of_pid) known_[pid] = {grant, now};
   std::erase_if(known_, [now](const auto& each) { return now - each.second.seen > kRemembered; });
 }

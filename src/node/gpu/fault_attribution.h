@@ -44,7 +44,7 @@ class FaultAttribution {
       std::chrono::seconds(3);  // for kubelet to report the holder of a grant that was reallocated
 
   // The present processes of grants, and the holder of each grant.
-  void processes(const std::map<std::uint32_t, std::string>& grant_of_pid, MonoTime now);
+  void processes(const std::map<pid_t, std::string>& grant_of_pid, MonoTime now);
   void holders(const std::map<std::string, std::string>& holder_of_grant);
   // A grant was allocated: its previous holder no longer has it, and kubelet reports the new one only later.
   void given(const std::string& grant);

@@ -19,7 +19,7 @@ mps::PoolReports with(std::vector<mps::PoolFault> faults) {
   return reports;
 }
 
-mps::PoolFault fatal(std::int64_t at, std::int64_t culprit, std::vector<std::int64_t> victims) {
+mps::PoolFault fatal(std::int64_t at, pid_t culprit, std::vector<pid_t> victims) {
   return {.at_ms = at, .kind = "fatal", .culprit = culprit, .victims = std::move(victims)};
 }
 
@@ -111,8 +111,7 @@ TEST(FaultAttribution, KeepsAFewAndSaysWhenNobodyElseWasHit) {
   FaultAttribution attribution;
   attribution.update(with({}), MonoTime{});
   std::vector<mps::PoolFault> many;
-  for (std::int64_t i = 0; i < 40; ++i)
-    many.push_back({.at_ms = i, .kind = "unclean-exit", .culprit = i, .victims = {}});
+  for (pid_t i = 0; i < 40; ++i) many.push_back({.at_ms = i, .kind = "unclean-exit", .culprit = i, .victims = {}});
   const auto reported = attribution.update(with(many), MonoTime{});
   EXPECT_THAT(reported, SizeIs(40));
   EXPECT_THAT(attribution.last(), SizeIs(FaultAttribution::kKept));

@@ -40,13 +40,13 @@ GuardedProcesses::GuardedProcesses(os::Loop& loop, std::string mps_root, std::fu
   if (const auto own = container_of("/proc/self")) own_container_ = own->id;
 }
 
-KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
+KnownProcess GuardedProcesses::look_at(pid_t pid) {
   KnownProcess process;
   process.id.pid = pid;
   process.looked = loop_.now();
-  const auto sight = os::look_at_process(static_cast<pid_t>(pid));
+  const auto sight = os::look_at_process(pid);
   if (!sight) return process;
-  process.id.start_ticks = sight->ref.start_ticks;
+  process.id = sight->ref;
   process.name = sight->name;
   process.parent = sight->parent;
   if (auto handle = os::Process::adopt(loop_, sight->ref, [this, pid](os::ExitNote) {
@@ -70,7 +70,7 @@ KnownProcess GuardedProcesses::look_at(std::uint32_t pid) {
 void GuardedProcesses::find_endpoint(KnownProcess& process) const {
   process.endpoint_known = true;
   std::optional<os::DirectoryId> seen;
-  os::look_at_living_thread(static_cast<pid_t>(process.id.pid), [&](const std::string& folder, pid_t) {
+  os::look_at_living_thread(process.id.pid, [&](const std::string& folder, pid_t) {
     const auto directory = os::directory_seen_by(folder, grants::kEndpointInContainer);
     if (directory) seen = *directory;
     process.endpoint_known = directory || directory.error().kind != Kind::kUnavailable;
@@ -84,7 +84,7 @@ void GuardedProcesses::find_endpoint(KnownProcess& process) const {
   }
 }
 
-bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
+bool GuardedProcesses::follow(const std::vector<pid_t>& pids) {
   for (auto it = known_.begin(); it != known_.end();) {
     KnownProcess& process = it->second;
     if (std::ranges::binary_search(pids, it->first)) {
@@ -96,7 +96,7 @@ bool GuardedProcesses::follow(const std::vector<std::uint32_t>& pids) {
     it = forget ? known_.erase(it) : std::next(it);
   }
   bool changed = false;
-  for (const std::uint32_t pid : pids) {
+  for (const pid_t pid : pids) {
     const auto it = known_.find(pid);
     if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
     known_.insert_or_assign(pid, look_at(pid));
@@ -117,10 +117,10 @@ void GuardedProcesses::given(const std::string& grant) {
 }
 
 void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools) {
-  std::map<std::uint32_t, std::string> looked;
+  std::map<pid_t, std::string> looked;
   own_containers_ = {own_container_};
   for (const auto& [id, pool] : pools) {
-    for (const std::uint32_t pid : pool.own) {
+    for (const pid_t pid : pool.own) {
       std::string& container = looked[pid];
       if (const auto it = pool_containers_.find(pid); it != pool_containers_.end())
         container = it->second;
@@ -135,8 +135,8 @@ void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::
 
 void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesses>& pools) {
   learn_pool_containers(pools);
-  std::map<std::uint32_t, std::string> through_relay;
-  std::set<std::uint32_t> own;
+  std::map<pid_t, std::string> through_relay;
+  std::set<pid_t> own;
   for (const auto& [id, pool] : pools) {
     through_relay.insert(pool.grant_of.begin(), pool.grant_of.end());
     own.insert(pool.own.begin(), pool.own.end());
@@ -157,7 +157,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
       if (const auto it = grant_of_container_.find(process.container->id); it != grant_of_container_.end())
         process.grant = it->second;
     }
-    const bool of_pool = own.contains(static_cast<std::uint32_t>(process.parent));  // a server's parent is its daemon
+    const bool of_pool = own.contains(process.parent);  // a server's parent is its daemon
     process.ours = process.grant.empty() && (in_own || of_pool);
     if (process.grant.empty() && !process.ours && process.in_sight && !process.endpoint_known) {
       find_endpoint(process);
@@ -167,17 +167,17 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
   }
 }
 
-const KnownProcess* GuardedProcesses::find(std::uint32_t pid) const {
+const KnownProcess* GuardedProcesses::find(pid_t pid) const {
   const auto it = known_.find(pid);
   return it == known_.end() ? nullptr : &it->second;
 }
 
-Status GuardedProcesses::signal(const guard::ProcessId& id, int number) {
+Status GuardedProcesses::signal(const os::ProcessRef& id, int number) {
   const auto it = known_.find(id.pid);
   if (it != known_.end() && it->second.id == id && it->second.handle) return it->second.handle->signal(number);
   if (id.start_ticks == 0) return fail(Kind::kNotFound, "the process is not visible", fmt::format("pid {}", id.pid));
   // A process that the agent knows only from before its restart.
-  TRY(const auto process, os::Process::adopt(loop_, {static_cast<pid_t>(id.pid), id.start_ticks}, [](os::ExitNote) {}));
+  TRY(const auto process, os::Process::adopt(loop_, id, [](os::ExitNote) {}));
   return process->signal(number);
 }
 

@@ -117,7 +117,7 @@ std::vector<gpu::SampleWish> Guarding::wanted_samples() {
   for (const guard::Device& device : devices_) {
     const auto wish = std::ranges::find(wishes, device.gpu, &gpu::SampleWish::uuid);
     if (wish == wishes.end() || report_.pace != report_.interval) continue;
-    std::map<std::uint32_t, std::string> clients;
+    std::map<pid_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
       for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
     const guard::Pace pace =
@@ -168,7 +168,7 @@ void Guarding::watch_the_sampling() {
 
 void Guarding::granted(const std::vector<grants::Grant>& grants) {
   for (const auto& grant : grants) processes_.given(grant.id);
-  figures_.change([&](guard::Figures& figures) {
+  guard::change(figures_, [&](guard::Figures& figures) {
     for (const auto& grant : grants) {
       const auto tenant = guard::tenant_of(tenants_, grant.id);  // the previous one
       std::erase_if(figures, [&](const auto& entry) { return entry.first.first == tenant; });
@@ -217,7 +217,7 @@ void Guarding::on_pools(const mps::PoolReports& reports) {
 
 // Dead clients that `now` no longer has: their memory is free, and the driver's figures are from before.
 void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& now) {
-  std::set<std::uint32_t> sampled;
+  std::set<pid_t> sampled;
   for (const auto& sample : samples_)
     for (const auto& holder : sample.holders) sampled.insert(holder.pid);
   for (const auto& [id, before] : pools_) {
@@ -226,7 +226,7 @@ void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& 
     const auto& is = pool->second;
     for (const auto& [pid, grant] : before.dead)
       if (sampled.contains(pid) && !is.dead.contains(pid) && !is.remnants.contains(pid) && !is.grant_of.contains(pid))
-        released_[{id, pid}] = {grant};
+        released_[pid] = {grant};
   }
 }
 
@@ -234,14 +234,14 @@ void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
   const bool same = std::ranges::equal(samples, samples_, &gpu::GpuSample::same_figures);
   samples_ = samples;
   if (same) return;
-  std::vector<std::uint32_t> pids;
+  std::vector<pid_t> pids;
   for (const auto& sample : samples)
     for (const auto& holder : sample.holders) pids.push_back(holder.pid);
   std::ranges::sort(pids);
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
   for (auto& [client, released] : released_) ++released.samples;
   std::erase_if(released_, [&](const auto& each) {  // one sample may have been under way
-    return !std::ranges::binary_search(pids, each.first.second) || each.second.samples > 1;
+    return !std::ranges::binary_search(pids, each.first) || each.second.samples > 1;
   });
   if (processes_.follow(pids)) processes_.attribute(pools_);
   take_sample();
@@ -305,20 +305,19 @@ void Guarding::take_sample() {
 
 // The grant of a client that has exited and still holds memory. No process is signalled for it, because its pid may be
 // another one's by now: `tranche mps` ends the processes that keep its memory.
-const std::string* Guarding::grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const {
+const std::string* Guarding::grant_of_exited(const std::string& pool, pid_t pid, Exited which) const {
+  const auto released = released_.find(pid);
+  if (which == &guard::PoolProcesses::dead && released != released_.end()) return &released->second.grant;
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return nullptr;
-  if (const auto released = released_.find({pool, pid});
-      which == &guard::PoolProcesses::dead && released != released_.end())
-    return &released->second.grant;
   const auto exited = (found->second.*which).find(pid);
   return exited == (found->second.*which).end() ? nullptr : &exited->second;
 }
 
-bool Guarding::has_exited(std::uint32_t pid) const {
-  if (std::ranges::any_of(released_, [pid](const auto& each) { return each.first.second == pid; })) return true;
-  return std::ranges::any_of(
-      pools_, [pid](const auto& pool) { return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid); });
+bool Guarding::has_exited(pid_t pid) const {
+  return released_.contains(pid) || std::ranges::any_of(pools_, [pid](const auto& pool) {
+           return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid);
+         });
 }
 
 // SIGSTOP comes before all other actions.
@@ -347,7 +346,7 @@ void Guarding::take_figures_soon(bool at_once) {
 void Guarding::take_figures() {
   figures_timer_.stop();
   figures_at_ = loop_.now();
-  figures_.change([this](guard::Figures& figures) {
+  guard::change(figures_, [this](guard::Figures& figures) {
     guard::take_figures(figures, devices_, tenants_, inputs_.limits, loop_.now());
     if (silent_) guard::forget_use(figures);
   });
@@ -369,8 +368,8 @@ void Guarding::ended(const KnownProcess& process) {
   keep_pace();  // the driver may have stopped listing it before its exit was seen
 }
 
-std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
-  std::map<std::uint32_t, std::string> grants;
+std::map<pid_t, std::string> Guarding::grants_of_processes() const {
+  std::map<pid_t, std::string> grants;
   for (const auto& [pid, process] : processes_.all())
     if (!process.grant.empty()) grants[pid] = process.grant;
   for (const auto& [id, pool] : pools_)
@@ -381,7 +380,7 @@ std::map<std::uint32_t, std::string> Guarding::grants_of_processes() const {
 
 // Whether the set of named processes has changed. Their memory changes all the time and does not count.
 bool Guarding::name_processes() {
-  std::vector<std::pair<std::size_t, guard::ProcessId>> named;
+  std::vector<std::pair<std::size_t, os::ProcessRef>> named;
   for (std::size_t i = 0; i < devices_.size(); ++i)
     for (const auto& process : devices_[i].processes)
       if (is_named(process)) named.emplace_back(i, process.id);

@@ -29,7 +29,7 @@
 namespace tranche::node {
 
 struct KnownProcess {
-  guard::ProcessId id;
+  os::ProcessRef id;
   std::string name;
   pid_t parent = 0;
   std::string endpoint;  // the grant whose endpoint it sees; "": none
@@ -57,7 +57,7 @@ class GuardedProcesses {
   GuardedProcesses(os::Loop& loop, std::string mps_root, std::function<void(const KnownProcess&)> ended);
 
   // `pids`: sorted, without duplicates. Inspects new ones and forgets those that are missing; true if some were new.
-  bool follow(const std::vector<std::uint32_t>& pids);
+  bool follow(const std::vector<pid_t>& pids);
   // A grant has a new tenant, and its endpoint is a new directory: inspects the processes attributed to the grant
   // again.
   void given(const std::string& grant);
@@ -66,25 +66,25 @@ class GuardedProcesses {
   // Repeats the attribution. Call after follow() returned true, and when the pools have changed.
   void attribute(const std::map<std::string, guard::PoolProcesses>& pools);
 
-  const KnownProcess* find(std::uint32_t pid) const;
+  const KnownProcess* find(pid_t pid) const;
   // kNotFound if the pid is now a different process. The process need not be among those that follow() was given.
-  Status signal(const guard::ProcessId& id, int number);
-  const std::map<std::uint32_t, KnownProcess>& all() const { return known_; }
+  Status signal(const os::ProcessRef& id, int number);
+  const std::map<pid_t, KnownProcess>& all() const { return known_; }
 
  private:
-  KnownProcess look_at(std::uint32_t pid);
+  KnownProcess look_at(pid_t pid);
   void find_endpoint(KnownProcess& process) const;
   void learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools);
 
   os::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
-  std::string own_container_;                             // its id; "" = this process is not in a container
-  std::set<std::string> own_containers_;                  // this process's, and those of the pools' daemons
-  std::map<std::uint32_t, std::string> pool_containers_;  // of the pools' own processes, once inspected
+  std::string own_container_;                     // its id; "" = this process is not in a container
+  std::set<std::string> own_containers_;          // this process's, and those of the pools' daemons
+  std::map<pid_t, std::string> pool_containers_;  // of the pools' own processes, once inspected
   std::map<std::string, std::string> grant_of_container_;
   std::set<std::string> given_;  // grants whose new tenant the pools have not reported yet
-  std::map<std::uint32_t, KnownProcess> known_;
+  std::map<pid_t, KnownProcess> known_;
 };
 
 class Guarding {
@@ -109,7 +109,7 @@ class Guarding {
 
   GuardReport report() const;
   // By the endpoints that they came through; behind links, as the guard attributes them.
-  std::map<std::uint32_t, std::string> grants_of_processes() const;
+  std::map<pid_t, std::string> grants_of_processes() const;
   const guard::Tenants& tenants() const { return tenants_; }
 
  private:
@@ -126,10 +126,10 @@ class Guarding {
   std::map<std::string, std::optional<bool>> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const gpu::GpuSample& sample) const;
-  using Exited = std::map<std::uint32_t, std::string> guard::PoolProcesses::*;
+  using Exited = std::map<pid_t, std::string> guard::PoolProcesses::*;
   void keep_released(const std::map<std::string, guard::PoolProcesses>& now);
-  const std::string* grant_of_exited(const std::string& pool, std::uint32_t pid, Exited which) const;
-  bool has_exited(std::uint32_t pid) const;
+  const std::string* grant_of_exited(const std::string& pool, pid_t pid, Exited which) const;
+  bool has_exited(pid_t pid) const;
   void judge();
   void take_figures();
   void take_figures_soon(bool at_once);
@@ -140,7 +140,6 @@ class Guarding {
   void keep_pace();
   void carry_out(guard::Order order);
   void stop(const guard::Order& order);
-  void stop_the_container(const guard::Order& order);
   void terminate(guard::Order order);
   void ask_to_terminate(const guard::Order& order);
   void admit(const guard::Order& order);
@@ -173,8 +172,7 @@ class Guarding {
     std::string grant;
     int samples = 0;  // since then
   };
-  // By pool and process: clients that tranche-keeper has released, and that the last sample still has.
-  std::map<std::pair<std::string, std::uint32_t>, Released> released_;
+  std::map<pid_t, Released> released_;  // clients that tranche-keeper has released, and that the last sample still has
   bool connected_ = false;
   guard::Inputs inputs_;
   guard::Memory memory_;
@@ -190,10 +188,10 @@ class Guarding {
   os::Timer watch_timer_{loop_};
   os::Timer figures_timer_{loop_};
   MonoTime figures_at_{};
-  std::vector<std::pair<std::size_t, guard::ProcessId>> named_;  // device, process; of the report
+  std::vector<std::pair<std::size_t, os::ProcessRef>> named_;  // device, process; of the report
   std::string run_dir_;
-  guard::StoppedProcesses written_;  // of memory_.stopped, in the file
-  GuardReport report_;               // without the processes, which report() adds
+  std::string written_;  // the text of memory_.stopped in the file
+  GuardReport report_;   // without the processes, which report() adds
 };
 
 }  // namespace tranche::node

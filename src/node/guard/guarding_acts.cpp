@@ -33,22 +33,19 @@ bool same_but_for_the_time(const GuardAct& a, const GuardAct& b) {
 }  // namespace
 
 void Guarding::read_stopped() {
-  const auto text =
-      recall(run_dir_, kStoppedFile, "a process that the guard stopped before may stay stopped: kill -CONT it");
-  written_ = guard::parse_stopped(text);
-  log_if_partial(run_dir_, kStoppedFile, guard::render_stopped(written_) == text);
-  for (const auto& [id, because] : written_) memory_.stopped[id] = {because, loop_.now()};
+  written_ = recall(run_dir_, kStoppedFile, "a process that the guard stopped before may stay stopped: kill -CONT it");
+  memory_.stopped = guard::parse_stopped(written_);
+  log_if_partial(run_dir_, kStoppedFile, guard::render_stopped(memory_.stopped) == written_);
+  for (auto& [id, each] : memory_.stopped) each.since = loop_.now();
 }
 
 // In the file for the next start: a restart of the agent must not leave a process stopped.
 void Guarding::keep_stopped() {
-  guard::StoppedProcesses stopped;
-  for (const auto& [id, each] : memory_.stopped) stopped[id] = each.because;
-  if (stopped == written_) return;
-  written_ = stopped;
+  auto text = guard::render_stopped(memory_.stopped);
+  if (text == written_) return;
+  written_ = std::move(text);
   const auto dir = os::Dir::open(run_dir_);
-  const Status written =
-      dir ? os::write_kept(*dir, kStoppedFile, guard::render_stopped(stopped), 0600) : std::unexpected(dir.error());
+  const Status written = dir ? os::write_kept(*dir, kStoppedFile, written_, 0600) : std::unexpected(dir.error());
   if (!written)
     log::warning("guard.stopped_not_written",
                  {{"why", written.error()},
@@ -92,21 +89,6 @@ void Guarding::stop(const guard::Order& order) {
                                 {"after_ms", milliseconds_of(after)},
                                 {"why_not", sent ? "" : to_string(sent.error())}});
   }
-  if (std::ranges::any_of(order.processes, &guard::Process::first)) stop_the_container(order);
-}
-
-// The kernel kills all processes of a container together with its first. The order does not include those on GPUs of
-// other pools; they are stopped as long as the first one is, which is as long as the wait for its queued work.
-void Guarding::stop_the_container(const guard::Order& order) {
-  std::set<std::string> containers;
-  for (const auto& process : order.processes) {
-    const auto* known = process.first ? processes_.find(process.id.pid) : nullptr;
-    if (known != nullptr && known->container) containers.insert(known->container->id);
-  }
-  for (const auto& [pid, known] : processes_.all()) {
-    if (!known.container || !containers.contains(known.container->id) || memory_.stopped.contains(known.id)) continue;
-    if (processes_.signal(known.id, SIGSTOP)) memory_.stopped[known.id] = {{order.grant, order.device}, loop_.now()};
-  }
 }
 
 void Guarding::terminate(guard::Order order) {
@@ -123,7 +105,7 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
   mps::TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) {
-    request.pids.push_back(static_cast<int>(process.id.pid));
+    request.pids.push_back(process.id.pid);
     acts.push_back(act_of(order, &process));
   }
   mps_.end(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
@@ -136,7 +118,7 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
         note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
         continue;
       }
-      const auto client = std::ranges::find(*reply, static_cast<int>(act.pid), &mps::Terminated::pid);
+      const auto client = std::ranges::find(*reply, act.pid, &mps::Terminated::pid);
       if (client == reply->end()) {
         note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
       } else {
@@ -232,7 +214,7 @@ void Guarding::note(GuardAct act, const std::string& outcome, std::string why) {
   const bool ended = act.what == What::kTerminate || act.what == What::kKill || act.what == What::kEnd;
   if (ended && outcome == "done") {
     const bool for_memory = act.what != What::kEnd;
-    figures_.change([&](guard::Figures& figures) {
+    guard::change(figures_, [&](guard::Figures& figures) {
       const auto figure = figures.find({act.grant, act.device});
       if (figure != figures.end()) ++figure->second.stops[for_memory ? guard::kStopForMemory : guard::kStopOutsideMps];
     });

@@ -6,7 +6,7 @@
 #include "observe/metrics/metric_names.h"
 #include "observe/metrics/page.h"
 #include "os/log/log.h"
-#include "os/process/cpu_weight.h"
+#include "os/process/threads.h"
 
 namespace tranche::observe {
 namespace {

@@ -15,7 +15,7 @@ namespace tranche::observe {
 
 struct LoopReport {
   std::int64_t worst_lateness_ms = 0;  // of the last minute
-  std::string cpu_problem;             // of this program's control group (os/process/cpu_weight.h)
+  std::string cpu_problem;             // of this program's control group (os/process/threads.h)
 };
 
 // A page for probes: 503 unless it is `well`.

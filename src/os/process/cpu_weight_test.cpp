@@ -1,4 +1,4 @@
-#include "os/process/cpu_weight.h"
+#include "os/process/threads.h"
 
 #include <gmock/gmock.h>
 

@@ -2,7 +2,7 @@
 
 #include <gmock/gmock.h>
 
-#include "os/process/threads.h"
+#include "os/process/process.h"
 
 namespace tranche::os {
 namespace {
@@ -43,29 +43,28 @@ TEST(LineReader, TheRestOfALongLineIsNotALine) {
   EXPECT_THAT(reader.finish(), IsEmpty());
 }
 
+// The fields behind the parent.
+const std::string kRest = " 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n";
+
 TEST(ProcStat, TheStartTimeIsFoundBehindAnyName) {
-  const std::string rest = " S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n";
-  EXPECT_EQ(parse_stat("12 (sleep)" + rest)->start_ticks, 987654u);
-  EXPECT_EQ(parse_stat("12 (a) S 1 (b c)" + rest)->start_ticks, 987654u);
+  EXPECT_EQ(parse_stat("12 (sleep) S 1" + kRest)->ref.start_ticks, 987654u);
+  EXPECT_EQ(parse_stat("12 (a) S 1 (b c) S 1" + kRest)->ref.start_ticks, 987654u);
 }
 
 TEST(ProcStat, ShortOrStrangeTextIsRefused) {
-  for (const char* text : {"", "12", "12 (sleep", "12 (sleep) S 1 2 3", ")))",
-                           "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 "
-                           "16 17 18 x 20"}) {
-    EXPECT_EQ(parse_stat(text).value_or(ProcStat{}).start_ticks, std::nullopt) << text;
-  }
+  for (const char* text : {"", "12", "12 (sleep", "12 (sleep) S 1 2 3", ")))", "12 a) S 1", ")(", "12 (a) S",
+                           "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x 20"})
+    EXPECT_FALSE(parse_stat(text)) << text;
+  for (const char* parent : {"x", "-1"}) EXPECT_FALSE(parse_stat("12 (a) S " + (parent + kRest))) << parent;
 }
 
 TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
-  const auto stat = parse_stat("12 (a) S 1 (b\n\xff)) S 77 12");
+  const auto stat = parse_stat("12 (a) S 1 (b\n\xff)) S 77" + kRest);
   ASSERT_TRUE(stat);
   EXPECT_EQ(stat->name,
             "a) S 1 (b?"
             "?)");
-  EXPECT_EQ(stat->parent, 77u);
-  for (const char* text : {"", "12", "12 (a", "12 a) S 1", ")(", "12 (a) S", "12 (a) S x", "12 (a) S -1"})
-    EXPECT_FALSE(parse_stat(text)) << text;
+  EXPECT_EQ(stat->parent, 77);
 }
 
 }  // namespace

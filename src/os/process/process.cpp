@@ -13,12 +13,18 @@ extern "C" {
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
+#include "base/text.h"
 #include "os/process/line_reader.h"
-#include "os/process/spawn.h"
 #include "os/process/threads.h"
 
 namespace tranche::os {
+namespace {
+
+constexpr std::uint64_t kMostPid = std::numeric_limits<pid_t>::max();
+
+}  // namespace
 
 // The watched process. The loop's callbacks own it, so that it outlives a callback that destroys the Process, and so
 // that a child that keeps running after its Process is still reaped.
@@ -164,14 +170,48 @@ std::string to_string(const ExitNote& note) {
 }
 
 std::optional<ProcessSight> look_at_process(pid_t pid) {
-  auto stat = parse_stat(read_file("/proc/" + std::to_string(pid) + "/stat", 8192).value_or(""));
-  if (!stat || !stat->start_ticks) return std::nullopt;
-  if (stat->exiting)
-    look_at_living_thread(pid, [&stat](const std::string& folder, pid_t) {
-      if (const auto its = parse_stat(read_file(folder + "/stat", 8192).value_or(""))) stat->state = its->state;
+  auto sight = parse_stat(read_file("/proc/" + std::to_string(pid) + "/stat", 8192).value_or(""));
+  if (!sight) return std::nullopt;
+  sight->ref.pid = pid;
+  if (sight->exiting)
+    look_at_living_thread(pid, [&sight](const std::string& folder, pid_t) {
+      if (const auto its = parse_stat(read_file(folder + "/stat", 8192).value_or(""))) sight->state = its->state;
       return false;
     });
-  return ProcessSight{{pid, *stat->start_ticks}, static_cast<pid_t>(stat->parent), std::move(stat->name), stat->state};
+  return sight;
+}
+
+std::optional<ProcessSight> parse_stat(std::string_view text) {
+  const auto begin = text.find('(');
+  const auto end = text.rfind(')');
+  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return std::nullopt;
+  constexpr std::size_t kParent = 4 - 3, kFlags = 9 - 3, kStartTime = 22 - 3;
+  constexpr std::uint64_t kExiting = 0x4;
+  const auto fields = words_of(text.substr(end + 1));  // the first is field 3
+  if (fields.size() <= kStartTime) return std::nullopt;
+  const auto parent = parse_unsigned(fields[kParent]);
+  const auto started = parse_unsigned(fields[kStartTime]);
+  if (!parent || *parent > kMostPid || !started) return std::nullopt;
+  const bool exiting = (parse_unsigned(fields[kFlags]).value_or(0) & kExiting) != 0;
+  ProcessSight sight{{0, *started},
+                     static_cast<pid_t>(*parent),
+                     std::string(text.substr(begin + 1, end - begin - 1)),
+                     fields[0].front(),
+                     exiting};
+  for (char& c : sight.name)
+    if (c < ' ' || c > '~') c = '?';
+  return sight;
+}
+
+std::optional<pid_t> parse_pid(std::string_view text) {
+  const auto number = parse_unsigned(text);
+  return number && *number > 0 && *number <= kMostPid ? std::optional(static_cast<pid_t>(*number)) : std::nullopt;
+}
+
+std::optional<ProcessRef> parse_process(std::string_view pid, std::string_view start_ticks) {
+  const auto number = parse_pid(pid);
+  const auto ticks = parse_unsigned(start_ticks);
+  return number && ticks ? std::optional(ProcessRef{*number, *ticks}) : std::nullopt;
 }
 
 std::optional<ProcessRef> process_ref(pid_t pid) {

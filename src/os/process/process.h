@@ -65,19 +65,34 @@ struct ProcessRef {
   std::uint64_t start_ticks = 0;
   friend auto operator<=>(const ProcessRef&, const ProcessRef&) = default;
 };
-std::optional<ProcessRef> process_ref(pid_t pid);  // absent: it has exited
-Result<Fd> open_pidfd(pid_t pid);                  // kNotFound when there is no such process
+std::optional<ProcessRef> process_ref(pid_t pid);       // absent: it has exited
+std::optional<pid_t> parse_pid(std::string_view text);  // absent: it is none. Pure, as is the next
+// From two words of a file.
+std::optional<ProcessRef> parse_process(std::string_view pid, std::string_view start_ticks);
+Result<Fd> open_pidfd(pid_t pid);  // kNotFound when there is no such process
 bool has_ended(const Fd& pidfd);
 
 // Basic facts about any process. The process chooses its name: for people, never the only basis of a decision.
 struct ProcessSight {
   ProcessRef ref;
   pid_t parent = 0;
-  std::string name;  // printable ASCII
-  char state = '?';  // field 3 of /proc/<pid>/stat: 'T' is stopped; of a thread that lives, if there is one
+  std::string name;      // with "?" for each character that is not printable ASCII
+  char state = '?';      // field 3 of /proc/<pid>/stat: 'T' is stopped; of a thread that lives, if there is one
+  bool exiting = false;  // PF_EXITING: its first thread has begun to exit, or is a zombie
 };
 std::optional<ProcessSight> look_at_process(pid_t pid);  // absent: it has exited, and is reaped
 bool runs(const ProcessRef& process);                    // false also of one that has exited and is not reaped
+// The text of /proc/<pid>/stat (proc(5)), or of a thread's: fields 2 to 4, 9 and 22, and no pid. The process chooses
+// the name in field 2, which may hold blanks and parentheses, so fields are counted from the last ')'. Pure; fuzzed.
+std::optional<ProcessSight> parse_stat(std::string_view text);
+
+// Private to os/process: starts a Command and returns the child and the ends of its pipes.
+struct Spawned {
+  pid_t pid = 0;
+  Fd pidfd;
+  Fd output;  // reading end of stdout and stderr, non-blocking; none if the command has an output
+};
+Result<Spawned> spawn(const Command& command);
 
 // A child of ours that has exited and is not reaped, so that no other process has its pid: for messages with the
 // credentials of a process that does not run.

@@ -1,8 +1,6 @@
 // vfork and exec by hand: posix_spawn cannot set a death signal, close unknown descriptors, or enter a namespace.
 // Between the two the child runs in our memory while our thread waits, so child_side() makes only system calls on
 // values that were prepared before.
-#include "os/process/spawn.h"
-
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,6 +16,7 @@ extern "C" {
 #include <vector>
 
 #include "base/text.h"
+#include "os/process/process.h"
 
 namespace tranche::os {
 namespace {

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "base/text.h"
@@ -39,6 +40,14 @@ std::vector<pid_t> threads_of(const std::string& process) {
 
 }  // namespace
 
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> pids;
+  for (const auto& name : names_in("/proc"))
+    if (const auto pid = parse_pid(name)) pids.push_back(*pid);
+  std::ranges::sort(pids);
+  return pids;
+}
+
 bool look_at_living_thread(pid_t pid, const LookAtThread& look, const std::string& proc) {
   const std::string process = fmt::format("{}/{}", proc, pid);
   if (look(process, pid) || is_alive(process)) return true;
@@ -71,24 +80,6 @@ bool has_effective_capability(pid_t thread, unsigned capability) {
   return ::syscall(SYS_capget, &header, data) == 0 && (data[capability / 32].effective >> capability % 32 & 1U) != 0;
 }
 
-std::optional<ProcStat> parse_stat(std::string_view text) {
-  const auto begin = text.find('(');
-  const auto end = text.rfind(')');
-  if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return std::nullopt;
-  const auto fields = words_of(text.substr(end + 1));  // the first is field 3
-  const auto parent = fields.size() > 1 ? parse_unsigned(fields[1]) : std::nullopt;
-  if (!parent || *parent > 0x7fffffff) return std::nullopt;
-  ProcStat stat{std::string(text.substr(begin + 1, end - begin - 1)), static_cast<std::uint32_t>(*parent),
-                fields[0].front(), false};
-  constexpr std::size_t kFlags = 9 - 3, kStartTime = 22 - 3;
-  constexpr std::uint64_t kExiting = 0x4;
-  if (fields.size() > kFlags) stat.exiting = (parse_unsigned(fields[kFlags]).value_or(0) & kExiting) != 0;
-  if (fields.size() > kStartTime) stat.start_ticks = parse_unsigned(fields[kStartTime]);
-  for (char& c : stat.name)
-    if (c < ' ' || c > '~') c = '?';
-  return stat;
-}
-
 std::vector<pid_t> parse_namespaced_pids(std::string_view text) {
   constexpr std::string_view kKey = "NSpid:";
   constexpr std::uint64_t kMostPid = 4'194'304;
@@ -103,6 +94,43 @@ std::vector<pid_t> parse_namespaced_pids(std::string_view text) {
     return pids;
   }
   return pids;
+}
+
+// --- the weight of a control group -----------------------------------------------------------------------------------
+
+std::vector<std::string> cpu_weight_files(std::string_view cgroup) {
+  std::string_view path;
+  bool shares = false;  // version 1, in a mixed one too
+  for (const auto line : lines_of(cgroup)) {
+    const auto fields = split(line, ':');  // <hierarchy>:<controllers>:<path>, which may hold colons (cgroups(7))
+    if (fields.size() < 3) continue;
+    const bool has_cpu = ("," + std::string(fields[1]) + ",").find(",cpu,") != std::string::npos;
+    if (!has_cpu && (shares || !fields[1].empty())) continue;
+    shares = has_cpu;
+    path = line.substr(fields[0].size() + fields[1].size() + 2);
+  }
+  if (!path.starts_with('/') || path.find("/..") != std::string_view::npos) return {};
+  const std::string root = shares ? "/sys/fs/cgroup/cpu" : "/sys/fs/cgroup";
+  const std::string name = shares ? "/cpu.shares" : "/cpu.weight";
+  return {root + std::string(path) + name, root + name};
+}
+
+std::string cpu_weight_problem(std::string_view file, std::string_view text) {
+  // kubelet makes 102 shares of 100m. In version 2 the weight is 4 by the formula of Kubernetes' KEP-2254,
+  // 1 + (shares - 2) * 9999 / 262142, and 17 by that of runc 1.3.2 and crun 1.23 (opencontainers/cgroups#20). Which one
+  // the runtime has cannot be seen here, so 4 is enough.
+  const std::string_view name = file.substr(file.rfind('/') + 1);
+  const auto weight = parse_unsigned(trimmed(text));
+  if (!weight || *weight >= (name == "cpu.shares" ? 102 : 4)) return {};
+  return "its control group has " + std::string(name) + " " + std::to_string(*weight) +
+         ", less than a CPU request of 100m gives: it is late beside busy programs";
+}
+
+std::string own_cpu_weight_problem(const std::string& root) {
+  constexpr std::size_t kMost = 64 << 10;
+  for (const auto& file : cpu_weight_files(read_file(root + "/proc/self/cgroup", kMost).value_or("")))
+    if (const auto text = read_file(root + file, kMost)) return cpu_weight_problem(file, *text);
+  return {};
 }
 
 }  // namespace tranche::os

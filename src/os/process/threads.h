@@ -4,9 +4,7 @@
 // control group, although the other threads run on. A tenant can choose that. Any thread.
 #include <sys/types.h>
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +12,8 @@
 #include "base/result.h"
 
 namespace tranche::os {
+
+std::vector<pid_t> all_processes();  // of the node, or of our pid namespace; sorted
 
 // Calls `look` with "/proc/<pid>", and, as long as the thread that was read is exiting, with folders of its other
 // threads ("/proc/7/task/9"), until one is alive after the call or `look` returns true ("this suffices"). The result of
@@ -31,19 +31,21 @@ bool is_first_of_namespace(pid_t pid);
 // From capget(2), which costs the same for each process. False: also if it has exited.
 bool has_effective_capability(pid_t thread, unsigned capability);
 
-// The text of /proc/<pid>/stat (proc(5)): fields 2 to 4, 9 and 22. The process chooses the name in field 2, which may
-// hold blanks and parentheses, so fields are counted from the last ')'. Pure; fuzzed, as is the next.
-struct ProcStat {
-  std::string name;  // with "?" for each character that is not printable ASCII
-  std::uint32_t parent = 0;
-  char state = '?';                            // 'R', 'S', 'T' …
-  bool exiting = false;                        // PF_EXITING: the thread has begun to exit, or is a zombie
-  std::optional<std::uint64_t> start_ticks{};  // when the process started, in clock ticks since boot
-};
-std::optional<ProcStat> parse_stat(std::string_view text);
-
 // "NSpid" of a process's status, or of a pidfd's fdinfo: its pids, from the reader's pid namespace inwards. Empty: the
-// line is absent, or the process has exited.
+// line is absent, or the process has exited. Pure; fuzzed.
 std::vector<pid_t> parse_namespaced_pids(std::string_view text);
+
+// --- the weight of a control group -----------------------------------------------------------------------------------
+
+// Whether the kernel gives a program too little CPU time beside busy ones: Kubernetes makes the CPU weight of a
+// container's control group from its CPU request. The first two functions are pure, and fuzzed.
+
+// From the text of /proc/<pid>/cgroup: the first of these files that exists has the weight. A container without a
+// cgroup namespace sees its own group at the root. Empty: the process is in no group, or in one outside the root.
+std::vector<std::string> cpu_weight_files(std::string_view cgroup);
+// Of the text of such a file. "" = it is as much as a CPU request of 100m gives, or is not a number.
+std::string cpu_weight_problem(std::string_view file, std::string_view text);
+// Of this process; `root` is a prefix of every path. "" also where no group has a weight.
+std::string own_cpu_weight_problem(const std::string& root = "");
 
 }  // namespace tranche::os

@@ -22,6 +22,7 @@
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
+#include "os/process/threads.h"
 #include "os/worker/worker.h"
 
 namespace tranche::programs {
@@ -164,14 +165,6 @@ bool seems_called(std::string_view wanted, pid_t pid) {
   return is_called(wanted, "", program) || (sight && sight->name == last_part(wanted).substr(0, kLongestName));
 }
 
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> pids;
-  for (const auto& name : os::names_in("/proc"))
-    if (const auto pid = parse_unsigned(name); pid && *pid <= 0x7fffffff) pids.push_back(static_cast<pid_t>(*pid));
-  std::ranges::sort(pids);
-  return pids;
-}
-
 }  // namespace
 
 bool is_called(std::string_view wanted, std::string_view argv0, std::string_view program) {
@@ -182,7 +175,7 @@ bool is_called(std::string_view wanted, std::string_view argv0, std::string_view
 Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder, int signal) {
   const auto ours = folder_of("self", folder);
   std::size_t elsewhere = 0;
-  for (const pid_t pid : all_processes()) {
+  for (const pid_t pid : os::all_processes()) {
     if (pid == ::getpid() || !seems_called(wanted, pid)) continue;
     const os::Fd held = os::open_pidfd(pid).value_or(os::Fd());
     if (!ours || folder_of(std::to_string(pid), folder) != ours) {
