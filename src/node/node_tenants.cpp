@@ -71,7 +71,7 @@ void NodeProgram::remove_endpoints(bool listed) {
 
 void NodeProgram::remove(const grants::Endpoint& endpoint) {
   const mps::RemoveEndpointRequest remove{{endpoint.pool, endpoint.grant}, endpoint.made};
-  mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const Status& removed) {
+  mps_.request(remove, [pool = endpoint.pool, grant = endpoint.grant](const auto& removed) {
     if (removed) {
       log::info("endpoint.collected", {{"pool", pool}, {"grant", grant}});
     } else {

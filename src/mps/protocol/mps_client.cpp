@@ -21,16 +21,13 @@ MpsClient::MpsClient(os::Loop& loop, const std::string& mps_root)
     : loop_(loop), socket_(mps_socket(mps_root)), client_(loop, socket_) {}
 
 void MpsClient::request(const MpsRequest& request, Done done) {
-  client_.request(request_line(request), kRequestDeadline, [done = std::move(done)](const Result<std::string>& line) {
+  const auto replied = [done = std::move(done)](const Result<std::string>& line) {
     done(line ? read_reply(*line) : std::unexpected(line.error()));
-  });
-}
-
-void MpsClient::end(const MpsRequest& request, Ended done) {
-  client_.request_at_once(request_line(request), kEndDeadline,
-                          [done = std::move(done)](const Result<std::string>& line) {
-                            done(line ? read_end_reply(*line) : std::unexpected(line.error()));
-                          });
+  };
+  if (std::holds_alternative<TerminateRequest>(request))
+    client_.request_at_once(request_line(request), kEndDeadline, replied);
+  else
+    client_.request(request_line(request), kRequestDeadline, replied);
 }
 
 void MpsClient::follow(std::function<void(const PoolReports& reports)> on_reports) {

@@ -21,11 +21,9 @@ class MpsClient {
   MpsClient(os::Loop& loop, const std::string& mps_root);  // the directory of mps.sock
 
   // Each `done` runs once, in a callback of its own, and never after this object is destroyed: it may refer only to
-  // what exists as long as the loop runs.
-  using Done = std::function<void(const Status& status)>;
-  using Ended = std::function<void(const Result<std::vector<Terminated>>& clients)>;
-  void request(const MpsRequest& request, Done done);  // to open, remove or admit
-  void end(const MpsRequest& request, Ended done);     // to terminate
+  // what exists as long as the loop runs. `clients`: of a request to terminate.
+  using Done = std::function<void(const Result<std::vector<Terminated>>& clients)>;
+  void request(const MpsRequest& request, Done done);
 
   // Calls it with each report of the pools, and with a report that is not connected when `tranche mps` does not answer.
   void follow(std::function<void(const PoolReports& reports)> on_reports);

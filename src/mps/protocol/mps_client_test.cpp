@@ -61,8 +61,8 @@ TEST_F(MpsClientTest, RequestsInOrderAndReportsAnAbsentProgram) {
 TEST_F(MpsClientTest, RequestsDoNotWaitForClientsThatEnd) {
   serve();
   MpsClient mps(*loop_, scratch_.path());
-  mps.end(TerminateRequest{endpoint_.pool, {7}}, note());
-  mps.request(OpenEndpointRequest{endpoint_}, [this](const Status& status) {
+  mps.request(TerminateRequest{endpoint_.pool, {7}}, note());
+  mps.request(OpenEndpointRequest{endpoint_}, [this](const auto& status) {
     note()(status);
     if (terminating_) terminating_(end_reply({}));
   });

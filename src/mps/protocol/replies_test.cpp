@@ -18,24 +18,22 @@ TEST(MpsReplies, AreOneLineOfJson) {
 }
 
 TEST(MpsReplies, AreReadAsTheyAreWritten) {
-  const auto read = read_end_reply(end_reply(kReply));
+  const auto read = read_reply(end_reply(kReply));
   ASSERT_TRUE(read) << to_string(read.error());
   EXPECT_EQ(*read, kReply);
   EXPECT_TRUE(read_reply(done_reply()));
 }
 
 TEST(MpsReplies, WithoutAConfirmationAreErrors) {
-  for (const char* line : {"", "[]", "{}", "{", R"({"ok":1})", R"({"ok":false})"}) {
+  for (const char* line : {"", "[]", "{}", "{", R"({"ok":1})", R"({"ok":false})"})
     EXPECT_EQ(read_reply(line).error().kind, Kind::kInvalid) << line;
-    EXPECT_EQ(read_end_reply(line).error().kind, Kind::kInvalid) << line;
-  }
   const auto refused = read_reply(R"({"ok":false,"error":"no such pool"})").error();
   EXPECT_EQ(refused.kind, Kind::kUnavailable);
   EXPECT_THAT(refused.what, HasSubstr("no such pool"));
-  EXPECT_THAT(to_string(read_end_reply(R"({"error":"unknown request"})").error()), HasSubstr("unknown request"));
+  EXPECT_THAT(to_string(read_reply(R"({"error":"unknown request"})").error()), HasSubstr("unknown request"));
   for (const char* client : {R"({"pid":7})", R"({"pid":7,"outcome":"gone"})", R"({"outcome":"terminated"})",
                              R"({"pid":-7,"outcome":"terminated"})", R"({"pid":99999999999,"outcome":"terminated"})"})
-    EXPECT_FALSE(read_end_reply(std::string(R"({"ok":true,"clients":[)") + client + "]}")) << client;
+    EXPECT_FALSE(read_reply(std::string(R"({"ok":true,"clients":[)") + client + "]}")) << client;
 }
 
 }  // namespace replies_test

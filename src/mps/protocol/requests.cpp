@@ -206,15 +206,6 @@ Status check_one(const GrantLimit& limit) {
   return {};
 }
 
-Result<nlohmann::json> accepted(std::string_view line) {
-  auto reply = json_of(line);
-  if (truth_at(reply, "ok")) return reply;
-  if (const auto error = text_at(reply, "error"); !error.empty())
-    return fail(Kind::kUnavailable, "tranche mps: " + error);
-  return fail(Kind::kInvalid,
-              "tranche mps sent an unrecognized reply; are tranche node and tranche mps the same version?");
-}
-
 }  // namespace
 
 bool is_device_name(std::string_view name) {
@@ -340,13 +331,15 @@ std::string end_reply(const std::vector<Terminated>& clients) {
   return json_text(nlohmann::ordered_json{{"ok", true}, {"clients", std::move(list)}});
 }
 
-Status read_reply(std::string_view line) {
-  TRY([[maybe_unused]] const auto reply, accepted(line));
-  return {};
-}
-
-Result<std::vector<Terminated>> read_end_reply(std::string_view line) {
-  TRY(const auto reply, accepted(line));
+Result<std::vector<Terminated>> read_reply(std::string_view line) {
+  const auto reply = json_of(line);
+  if (!truth_at(reply, "ok")) {
+    const auto error = text_at(reply, "error");
+    return error.empty()
+               ? fail(Kind::kInvalid,
+                      "tranche mps sent an unrecognized reply; are tranche node and tranche mps the same version?")
+               : fail(Kind::kUnavailable, "tranche mps: " + error);
+  }
   std::vector<Terminated> clients;
   for (const auto& client : list_at(reply, "clients")) {
     const auto pid = number_at(client, "pid").value_or(0);

@@ -123,8 +123,8 @@ std::string done_reply();
 std::string error_reply(const Error& error);
 std::string end_reply(const std::vector<Terminated>& clients);  // to `terminate`
 
-// kUnavailable with the reply's text: the request was refused, or failed. kInvalid: the line is not a reply.
-Status read_reply(std::string_view line);
-Result<std::vector<Terminated>> read_end_reply(std::string_view line);
+// The clients of a reply to `terminate`; none in other replies. kUnavailable with the reply's text: the request was
+// refused, or failed. kInvalid: the line is not a reply.
+Result<std::vector<Terminated>> read_reply(std::string_view line);
 
 }  // namespace tranche::mps

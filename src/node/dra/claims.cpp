@@ -302,7 +302,7 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
           .terms = {.limits = limits_of(claim, part.grant), .any_pod = claim.pod.empty(), .pod = claim.pod_uid},
           .new_tenant = opening == Opening::kNew},
       [this, uid, from, opening, grant = part.grant, connection = connection_,
-       done = std::move(done)](const Status& opened) {
+       done = std::move(done)](const auto& opened) {
         if (opened) {
           opened_over_[grant] = connection;
           return open_parts(uid, from + 1, opening, done);
@@ -401,7 +401,7 @@ void Claims::close(Endpoints endpoints, Ended done) {
   const auto [pool, grant] = endpoints.back();
   endpoints.pop_back();
   mps_.request(mps::RemoveEndpointRequest{{pool, grant}}, [this, pool, left = std::move(endpoints),
-                                                           done = std::move(done)](const Status& removed) {
+                                                           done = std::move(done)](const auto& removed) {
     const bool no_pool = pools_.connected && !pools_.pools.contains(pool);
     if (removed || no_pool) return close(left, done);
     done(std::unexpected(within(removed.error(), "cannot close the claim's MPS endpoint; kubelet asks again")));

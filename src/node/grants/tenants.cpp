@@ -49,7 +49,7 @@ void EndpointLimitSender::request(const mps::EndpointName& endpoint, const mps::
   if (requested.limits != limits) requested = {.limits = limits};
   if (requested.waiting || loop_.now() < requested.not_before) return;
   requested.waiting = true;
-  mps_.request(mps::OpenEndpointRequest{endpoint, {limits}}, [this, endpoint, limits](const Status& opened) {
+  mps_.request(mps::OpenEndpointRequest{endpoint, {limits}}, [this, endpoint, limits](const auto& opened) {
     const auto it = requested_.find(endpoint);
     if (it == requested_.end() || it->second.limits != limits) return;
     it->second.waiting = false;

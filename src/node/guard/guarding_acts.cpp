@@ -108,7 +108,7 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
     request.pids.push_back(process.id.pid);
     acts.push_back(act_of(order, &process));
   }
-  mps_.end(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
+  mps_.request(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
     const auto over = memory_.over.find({order.grant, order.device});
     const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
     guard::answered(memory_, order, reply.value_or(std::vector<mps::Terminated>{}), loop_.now());
@@ -145,8 +145,8 @@ void Guarding::admit(const guard::Order& order) {
     mps_.request(mps::AdmitRequest{{order.pool, grant},
                                    open,
                                    open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
-                 [this, order, outcome](const Status& done) {
-                   if (!done) outcome->status = done;
+                 [this, order, outcome](const auto& done) {
+                   if (!done) outcome->status = std::unexpected(done.error());
                    if (--outcome->waiting > 0) return;
                    const Status& all = outcome->status;
                    note(act_of(order, nullptr), all ? "done" : "failed", all ? "" : to_string(all.error()));
