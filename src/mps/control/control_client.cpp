@@ -34,8 +34,7 @@ Result<os::Fd> memory_file(const char* name, const std::string& content) {
 
 std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
                               Question::Done done) {
-  std::unique_ptr<Question> question(
-      new Question(loop, {.input = input, .deadline = deadline}, std::move(done), nullptr));
+  std::unique_ptr<Question> question(new Question(loop, input, deadline, std::move(done), nullptr));
   question->begin(target);
   return question;
 }
@@ -45,7 +44,7 @@ Question::~Question() {
 }
 
 Duration Question::left() {
-  due_ = due_.value_or(loop_.now() + asked_.deadline);
+  due_ = due_.value_or(loop_.now() + deadline_);
   return std::max(Duration{}, *due_ - loop_.now());
 }
 
@@ -64,7 +63,7 @@ void Question::begin(const ControlTarget& target) {
 }
 
 Status Question::start(const ControlTarget& target) {
-  TRY(const os::Fd in, memory_file("mps-question", asked_.input));
+  TRY(const os::Fd in, memory_file("mps-question", input_));
   TRY(output_, memory_file("mps-answer", ""));
   const os::Command what{
       .argv = target.argv, .env = target.env, .kill_on_drop = true, .input = in.get(), .output = output_.get()};
@@ -97,8 +96,8 @@ void Question::finish(const Result<std::string>& result) {
 
 // --- one session after the other -------------------------------------------------------------------------------------
 
-std::unique_ptr<Question> Sessions::ask(SessionAsked what, Question::Done done) {
-  std::unique_ptr<Question> question(new Question(loop_, std::move(what), std::move(done), this));
+std::unique_ptr<Question> Sessions::ask(std::string input, Duration deadline, Question::Done done) {
+  std::unique_ptr<Question> question(new Question(loop_, std::move(input), deadline, std::move(done), this));
   waiting_.push_back(question.get());
   begin_soon();
   return question;
@@ -115,7 +114,6 @@ void Sessions::begin_next() {
   open_ = waiting_.front();
   waiting_.pop_front();
   open_->begin(target_);
-  if (const auto on_begun = open_->asked_.on_begun) on_begun();  // may destroy the question
 }
 
 bool Sessions::try_again(Question& question) {

@@ -28,12 +28,6 @@ struct ControlTarget {
   ProcessEnvironment env;         // its whole environment, with CUDA_MPS_PIPE_DIRECTORY
 };
 
-struct SessionAsked {
-  std::string input = {};
-  Duration deadline{};                  // counts from the session's start
-  std::function<void()> on_begun = {};  // runs each time the session starts; may be empty
-};
-
 class Sessions;
 
 // An open question. Dropping it cancels the question, and `done` is not called.
@@ -47,8 +41,8 @@ class Question {
  private:
   friend class Sessions;
   friend std::unique_ptr<Question> ask(os::Loop&, const ControlTarget&, const std::string&, Duration, Done);
-  Question(os::Loop& loop, SessionAsked asked, Done done, Sessions* sessions)
-      : loop_(loop), asked_(std::move(asked)), done_(std::move(done)), sessions_(sessions) {}
+  Question(os::Loop& loop, std::string input, Duration deadline, Done done, Sessions* sessions)
+      : loop_(loop), input_(std::move(input)), deadline_(deadline), done_(std::move(done)), sessions_(sessions) {}
   Duration left();  // until it is due, which it is from the first call on
   void begin(const ControlTarget& target);
   Status start(const ControlTarget& target);
@@ -56,7 +50,8 @@ class Question {
   void finish(const Result<std::string>& result);
 
   os::Loop& loop_;
-  SessionAsked asked_;
+  std::string input_;
+  Duration deadline_;  // counts from the session's start
   Done done_;
   Sessions* sessions_;  // null: it waits for no other
   std::string program_;
@@ -83,7 +78,7 @@ class Sessions {
 
   // As the function mps::ask(), with one more error: kConflict when another program held the session until the
   // deadline.
-  std::unique_ptr<Question> ask(SessionAsked what, Question::Done done);
+  std::unique_ptr<Question> ask(std::string input, Duration deadline, Question::Done done);
 
  private:
   friend class Question;

@@ -39,11 +39,10 @@ class SessionsTest : public ::testing::Test {
     return {{scratch_ / "control"}, {{"HELD", scratch_ / "held"}, {"PATH", "/usr/bin:/bin"}}};
   }
   void ask(const std::string& word, Duration deadline) {
-    questions_.push_back(
-        sessions_->ask({.input = word + "\n", .deadline = deadline}, [this](const Result<std::string>& reply) {
-          answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
-          if (answers_.size() == wanted_) loop_->stop();
-        }));
+    questions_.push_back(sessions_->ask(word + "\n", deadline, [this](const Result<std::string>& reply) {
+      answers_.push_back(reply ? *reply : std::string(to_string(reply.error().kind)) + ": " + reply.error().what);
+      if (answers_.size() == wanted_) loop_->stop();
+    }));
   }
   void run_until(std::size_t answers) {
     wanted_ = answers;

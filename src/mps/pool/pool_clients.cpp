@@ -155,7 +155,7 @@ void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::Proces
   }
   if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
   const auto query = side_queries_.emplace(side_queries_.end());
-  converse(*query, {.deadline = settings_.supervisor.question_deadline}, exchange_for(Ask{state_.desired}),
+  converse(*query, exchange_for(Ask{state_.desired}),
            [=, this, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
              side_queries_.erase(query);
              if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
@@ -216,8 +216,7 @@ void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
   }
   if (holds(limits)) return done({});
   next_limits_ = std::make_unique<LimitsChange>(limits, std::move(done));
-  converse(next_limits_->question, {.deadline = settings_.supervisor.question_deadline},
-           exchange_for_next_clients(settings_.id, servers(), limits),
+  converse(next_limits_->question, exchange_for_next_clients(settings_.id, servers(), limits),
            [this](const Event& event) { next_limits_set(event); });
 }
 

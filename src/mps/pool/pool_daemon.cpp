@@ -426,43 +426,35 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   feed(DaemonExited{os::to_string(note)});
 }
 
-void PoolDaemon::converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
-                          const std::function<void(Event)>& done) {
-  how.input = std::move(what.input);
-  open = sessions_.ask(how, [=, this, &open, then = std::move(what.then)](const Result<std::string>& reply) mutable {
-    if (!reply) return done(QuestionFailed{reply.error()});
-    auto onward = then(*reply);
-    auto* more = std::get_if<Exchange>(&onward);
-    if (more == nullptr) return done(std::get<Event>(std::move(onward)));
-    converse(open, how, std::move(*more), done);
-  });
+void PoolDaemon::converse(std::unique_ptr<Question>& open, Exchange what, const std::function<void(Event)>& done) {
+  open = sessions_.ask(std::move(what.input), settings_.supervisor.question_deadline,
+                       [=, this, &open, then = std::move(what.then)](const Result<std::string>& reply) mutable {
+                         if (!reply) return done(QuestionFailed{reply.error()});
+                         auto onward = then(*reply);
+                         auto* more = std::get_if<Exchange>(&onward);
+                         if (more == nullptr) return done(std::get<Event>(std::move(onward)));
+                         converse(open, std::move(*more), done);
+                       });
 }
 
 // The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
 // server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
 void PoolDaemon::ask(const DaemonLimits& limits, const Exchange& exchange) {
-  asked_ = 0;
-  const auto begun = [this] {
-    if (asked_ == 0) asked_ = os::boot_ticks();
-    begun_while_held_ = proof_pid() != 0;
-  };
-  converse(question_, {.deadline = settings_.supervisor.question_deadline, .on_begun = begun}, exchange,
-           [=, this](Event event) {
-             if (auto* failed = std::get_if<QuestionFailed>(&event)) {
-               // The start may have ended a moment ago: the daemon had no time to answer since.
-               const bool held = begun_while_held_ || proof_pid() != 0;
-               if (failed->error.kind == Kind::kTimeout && held) return ask(limits, exchange);
-             }
-             if (auto* answered = std::get_if<Answered>(&event)) {
-               heard_servers(asked_, answered->servers);
-               for (auto& server : answered->servers) {
-                 remember(server.pid);
-                 // The limits changed during the query: the values read do not describe the present ones.
-                 if (limits != limits_to_set(state_)) server.limits.reset();
-               }
-             }
-             feed(std::move(event));
-           });
+  converse(question_, exchange, [=, this, asked = os::boot_ticks(), was_held = proof_pid() != 0](Event event) {
+    // The start may have ended a moment ago: the daemon had no time to answer since.
+    const auto* failed = std::get_if<QuestionFailed>(&event);
+    if (failed != nullptr && failed->error.kind == Kind::kTimeout && (was_held || proof_pid() != 0))
+      return ask(limits, exchange);
+    if (auto* answered = std::get_if<Answered>(&event)) {
+      heard_servers(asked, answered->servers);
+      for (auto& server : answered->servers) {
+        remember(server.pid);
+        // The limits changed during the query: the values read do not describe the present ones.
+        if (limits != limits_to_set(state_)) server.limits.reset();
+      }
+    }
+    feed(std::move(event));
+  });
 }
 
 void PoolDaemon::act(const PingDaemon&) {
@@ -482,7 +474,7 @@ void PoolDaemon::act(const OpenEndpoints&) {
 }
 
 void PoolDaemon::act(const Quit& action) {
-  question_ = sessions_.ask({.input = quit_daemon(action.patience), .deadline = action.patience},
+  question_ = sessions_.ask(quit_daemon(action.patience), action.patience,
                             [](const Result<std::string>&) {});  // its exit is the answer
 }
 

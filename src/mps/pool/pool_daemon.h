@@ -184,8 +184,7 @@ class PoolDaemon {
   void ask(const DaemonLimits& limits, const Exchange& exchange);  // of the supervisor
   // Steps through the exchange until it produces an event, which is QuestionFailed if a run fails. `done` runs once, in
   // a callback of its own. `open` holds the question; dropping that ends it all.
-  void converse(std::unique_ptr<Question>& open, SessionAsked how, Exchange what,
-                const std::function<void(Event)>& done);
+  void converse(std::unique_ptr<Question>& open, Exchange what, const std::function<void(Event)>& done);
   struct LimitsChange {
     DaemonLimits limits;
     Done done;
@@ -223,8 +222,6 @@ class PoolDaemon {
   std::unique_ptr<LimitsChange> next_limits_;     // for the clients that are accepted next
   std::unique_ptr<LimitsChange> waiting_limits_;  // after that
   std::unique_ptr<Question> question_;
-  std::uint64_t asked_ = 0;        // when the last look at the servers began (boot_ticks()); 0 = it has not begun
-  bool begun_while_held_ = false;  // our own CUDA start held the daemon when the last attempt of a question began
   ListedClients listed_;
   std::list<std::unique_ptr<Question>> side_queries_;  // outside the supervisor's questions
   Duration stop_patience_ = std::chrono::seconds(2);
