@@ -11,8 +11,7 @@
 namespace tranche::node {
 namespace {
 
-constexpr Duration kShowAfter = std::chrono::milliseconds(20);
-constexpr Duration kShowAtMostAfter = std::chrono::milliseconds(500);
+constexpr Duration kShowAfter = std::chrono::milliseconds(100);
 constexpr Duration kServeAgainAfter = std::chrono::seconds(5);  // if a directory of kubelet does not exist yet
 
 // The GPUs planned for claims, and those of which claims may hold a part from an earlier configuration.
@@ -28,9 +27,8 @@ std::vector<plan::PlannedDevice> gpus_of(const plan::Plan& plan) {
 // Once for claims that come together, and after them: kubelet waits for each answer, and containers start later.
 void NodeProgram::on_claims() {
   if (mig_) mig_->use_is(mig_use(false));
-  if (!claims_changed_.running()) claims_changed_since_ = loop_.now();
-  const auto latest = claims_changed_since_ + kShowAtMostAfter - loop_.now();
-  claims_changed_.start(std::clamp<Duration>(latest, Duration::zero(), kShowAfter), [this] {
+  if (claims_changed_.running()) return;
+  claims_changed_.start(kShowAfter, [this] {
     step();
     if (dra_servers_.size() > dra_servers_.count(dra_driver())) follow_claims();
     holdings_.ask();  // kubelet's answer reports the holders to the guard

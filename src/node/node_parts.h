@@ -181,7 +181,6 @@ class NodeProgram {
   os::Timer use_timer_{loop_};
   os::Timer tidy_timer_{loop_};  // after a change or a reader, free memory goes back to the system
   os::Timer claims_changed_{loop_};
-  MonoTime claims_changed_since_{};
   os::Timer dra_retry_{loop_};
   os::Timer fault_timer_{loop_};
   kubelet::LoopSignal looked_{loop_, [this] { on_looked(); }};  // GPU figures were read

@@ -33,9 +33,6 @@ LabelController::LabelController(os::Loop& loop, os::Worker& worker, LabelSettin
 void LabelController::use(kube::KubeClient* client) {
   if (client == client_) return;
   client_ = client;
-  writer_.reset();
-  watch_.reset();
-  writing_ = false;
   watch_node();
   arm();
 }
@@ -119,10 +116,7 @@ void LabelController::arm() {
   if (settings_.output == LabelOutput::kNone || !machine_known_ || writing_) return;
   if (written_ == labels_ && failing_.empty()) return;
   if (!open_writer()) return;
-  if (!changed_first_) changed_first_ = loop_.now();
-  MonoTime due = std::min(loop_.now() + settings_.settle, *changed_first_ + settings_.settle_most);
-  due = std::max(due, not_before_);
-  timer_.start(std::max(due - loop_.now(), Duration::zero()), [this] { write(); });
+  timer_.start(std::max(settings_.settle, not_before_ - loop_.now()), [this] { write(); });
 }
 
 bool LabelController::open_writer() {
@@ -132,7 +126,6 @@ bool LabelController::open_writer() {
 
 void LabelController::write() {
   timer_.stop();
-  changed_first_.reset();
   if (!open_writer()) return;
   writing_ = true;
   writer_->write(labels_,

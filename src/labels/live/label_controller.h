@@ -29,8 +29,7 @@ struct LabelSettings {
   LabelTarget target;
   std::string system_root = "/";                     // prefix of /sys
   bool node_is_supplied = false;                     // another part watches the Node and calls node_is()
-  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written …
-  Duration settle_most = std::chrono::seconds(5);    // … and at most this long after the first
+  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written
 };
 
 class LabelController {
@@ -40,7 +39,7 @@ class LabelController {
   LabelController(const LabelController&) = delete;
   LabelController& operator=(const LabelController&) = delete;
 
-  // nullptr: not reachable (yet). The client must exist until another is given or this object is destroyed.
+  // nullptr: not reachable (yet). The client stays the same, and must outlive this object.
   void use(kube::KubeClient* client);
   void follow(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan);
 
@@ -77,7 +76,6 @@ class LabelController {
   Labels labels_;
   std::optional<Labels> written_;
   bool writing_ = false;
-  std::optional<MonoTime> changed_first_;
   os::Timer timer_{loop_};
   Backoff retry_;
   std::unique_ptr<kube::WatchObject> watch_;  // uses client_

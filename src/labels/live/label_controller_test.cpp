@@ -37,7 +37,6 @@ class LabelControllerTest : public ::testing::Test {
     LabelSettings settings;
     settings.output = output;
     settings.settle = settle;
-    settings.settle_most = 50 * settle;
     settings.system_root = scratch_.path();
     controller_ = std::make_unique<LabelController>(*loop_, *worker_, settings, [this] {
       if (check_ && check_()) loop_->stop();

@@ -80,7 +80,7 @@ void Claims::take() {
 void Claims::load() {
   prepared_.clear();
   lines_.clear();
-  opened_over_.clear();
+  opened_.clear();
   not_reopened_.clear();
   if (const auto specs = os::Dir::open(cdi_root_))
     os::remove_temporaries(*specs, [](std::string_view name) { return dra::is_claim_spec_file(name); });
@@ -215,32 +215,33 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     if (answer.status != kube::http::kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
     const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
-    decide(*read, true, done);
+    decide({*read, done});
   });
 }
 
-void Claims::decide(const dra::Claim& claim, bool may_wait, Prepared done) {
-  auto decided = dra::prepare(claim, inputs_.offered, prepared_);
+// One that does not fit waits, once.
+void Claims::decide(Asked asked) {
+  auto decided = dra::prepare(asked.claim, inputs_.offered, prepared_);
   if (decided) {
-    for (const auto& what : dra::without_effect(claim.configs))
-      log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
-    return make(*decided, true, std::move(done));
+    for (const auto& what : dra::without_effect(asked.claim.configs))
+      log::warning("claim.without_effect", {{"claim", dra::to_string(asked.claim.name)}, {"what", what}});
+    return make(*decided, true, std::move(asked.done));
   }
-  if (may_wait && decided.error().kind == Kind::kConflict && standing_ == ClaimsStanding::kOurs)
-    return wait_for_room(claim, decided.error(), std::move(done));
-  done(std::unexpected(std::move(decided).error()));
+  const bool patient = !asked.patience || asked.patience->running();
+  if (!patient || decided.error().kind != Kind::kConflict || standing_ != ClaimsStanding::kOurs)
+    return asked.done(std::unexpected(std::move(decided).error()));
+  if (!asked.patience) {
+    log::info("claim.waits", {{"claim", dra::to_string(asked.claim.name)}, {"why", decided.error()}});
+    asked.patience = std::make_unique<os::Timer>(loop_);
+    asked.patience->start(kRoomPatience, [this, uid = asked.claim.name.uid] {
+      if (auto late = take_waiting(uid)) decide(*std::move(late));
+    });
+  }
+  waiting_.push_back(std::move(asked));
 }
 
-void Claims::wait_for_room(const dra::Claim& claim, const Error& why, Prepared done) {
-  log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", why}});
-  auto& waiting = waiting_.emplace_back(Waiting{claim, std::move(done), std::make_unique<os::Timer>(loop_)});
-  waiting.timer->start(kRoomPatience, [this, uid = claim.name.uid] {
-    if (auto late = take_waiting(uid)) decide(late->claim, false, std::move(late->done));
-  });
-}
-
-std::optional<Claims::Waiting> Claims::take_waiting(const std::string& uid) {
-  const auto at = std::ranges::find(waiting_, uid, [](const Waiting& each) { return each.claim.name.uid; });
+std::optional<Claims::Asked> Claims::take_waiting(const std::string& uid) {
+  const auto at = std::ranges::find(waiting_, uid, [](const Asked& each) { return each.claim.name.uid; });
   if (at == waiting_.end()) return std::nullopt;
   std::optional taken(std::move(*at));
   waiting_.erase(at);
@@ -248,14 +249,7 @@ std::optional<Claims::Waiting> Claims::take_waiting(const std::string& uid) {
 }
 
 void Claims::look_for_room() {  // none waits before the GPUs are known
-  auto waiting = std::exchange(waiting_, {});
-  for (auto& each : waiting) {
-    const auto decided = dra::prepare(each.claim, inputs_.offered, prepared_);
-    if (!decided && decided.error().kind == Kind::kConflict)
-      waiting_.push_back(std::move(each));
-    else
-      decide(each.claim, false, std::move(each.done));
-  }
+  for (auto& each : std::exchange(waiting_, {})) decide(std::move(each));
 }
 
 // Written down first: what is opened for it is then known as the claim's, whatever happens.
@@ -301,10 +295,9 @@ void Claims::open_parts(const std::string& uid, std::size_t from, Opening openin
           .endpoint = {part.mps_pool, part.grant},
           .terms = {.limits = limits_of(claim, part.grant), .any_pod = claim.pod.empty(), .pod = claim.pod_uid},
           .new_tenant = opening == Opening::kNew},
-      [this, uid, from, opening, grant = part.grant, connection = connection_,
-       done = std::move(done)](const auto& opened) {
+      [this, uid, from, opening, grant = part.grant, done = std::move(done)](const auto& opened) {
         if (opened) {
-          opened_over_[grant] = connection;
+          opened_.insert(grant);
           return open_parts(uid, from + 1, opening, done);
         }
         const auto why = within(opened.error(), "cannot open the claim's MPS endpoint; kubelet asks again");
@@ -442,7 +435,7 @@ Status Claims::forget(const std::string& uid) {
     prepared_[uid] = claim;
     return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
   }
-  for (const auto& part : claim.parts) opened_over_.erase(part.grant);
+  for (const auto& part : claim.parts) opened_.erase(part.grant);
   not_reopened_.erase(uid);
   return {};
 }
@@ -504,14 +497,12 @@ bool Claims::watch_specs() {
 bool Claims::lacks(const dra::Part& part) const {
   const auto pool = pools_.pools.find(part.mps_pool);
   if (part.grant.empty() || pool == pools_.pools.end()) return false;
-  const auto opened = opened_over_.find(part.grant);
-  if (opened == opened_over_.end() || opened->second != connection_) return true;
-  return mps::find_endpoint(pool->second, part.grant) == nullptr;
+  return !opened_.contains(part.grant) || mps::find_endpoint(pool->second, part.grant) == nullptr;
 }
 
 void Claims::on_pools(const mps::PoolReports& pools) {
   if (!pools_.connected && pools.connected) {
-    ++connection_;
+    opened_.clear();
     reopen_timer_.stop();
   }
   pools_ = pools;

@@ -66,12 +66,11 @@ class ClaimsLock {
  private:
   void look(const std::string& name);
   void take();
-  bool exists(const char* name) const;
-  void remove(const char* name) const;
 
   os::Loop& loop_;
   const std::string run_dir_;
   const Callbacks callbacks_;
+  std::optional<os::Dir> dir_;  // these two are there once open() returned, unless the claims are not protected
   std::optional<os::FileLock> lock_;
   std::unique_ptr<os::DirWatch> watch_;
   bool had_ = false;       // once
@@ -123,10 +122,10 @@ class Claims final : public kubelet::DraAnswers {
   using Job = std::function<void()>;
   using Ended = std::function<void(Status)>;
   using Act = mig::MigPartition::What;
-  struct Waiting {  // for room on a GPU
+  struct Asked {
     dra::Claim claim;
     Prepared done;
-    std::unique_ptr<os::Timer> timer;
+    std::unique_ptr<os::Timer> patience = {};  // for room on a GPU; absent: it has not waited
   };
   struct Coming {  // a MIG device, in the agent's scan
     std::string device;
@@ -141,9 +140,8 @@ class Claims final : public kubelet::DraAnswers {
 
   // --- prepare ----------------------------------------------------------------------------------------------------
   void read(const dra::ClaimName& claim, Prepared done);
-  void decide(const dra::Claim& claim, bool may_wait, Prepared done);
-  void wait_for_room(const dra::Claim& claim, const Error& why, Prepared done);
-  std::optional<Waiting> take_waiting(const std::string& uid);
+  void decide(Asked asked);
+  std::optional<Asked> take_waiting(const std::string& uid);
   void look_for_room();
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
@@ -193,11 +191,10 @@ class Claims final : public kubelet::DraAnswers {
   bool inputs_known_ = false;
   ClaimInputs inputs_;
   mps::PoolReports pools_;
-  std::uint64_t connection_ = 0;                      // to `tranche mps`: how many there were
-  std::map<std::string, std::string> not_reopened_;   // by UID: why, as was logged last; "" = it was reopened
-  std::map<std::string, std::uint64_t> opened_over_;  // by grant: over which connection it was opened last
-  std::map<std::string, std::deque<Job>> jobs_;       // by UID; the first one runs
-  std::list<Waiting> waiting_;
+  std::map<std::string, std::string> not_reopened_;  // by UID: why, as was logged last; "" = it was reopened
+  std::set<std::string> opened_;                     // grants, over the present connection to `tranche mps`
+  std::map<std::string, std::deque<Job>> jobs_;      // by UID; the first one runs
+  std::list<Asked> waiting_;                         // for room
   std::list<Coming> coming_;
   std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;

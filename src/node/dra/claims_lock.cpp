@@ -4,7 +4,6 @@
 
 #include <utility>
 
-#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
@@ -25,7 +24,8 @@ ClaimsLock::ClaimsLock(os::Loop& loop, std::string run_dir, Callbacks callbacks)
 bool ClaimsLock::open() {
   // Before the first try: what happens after it is seen.
   auto watch = os::DirWatch::open(loop_, run_dir_, [this](const std::string& name) { look(name); });
-  auto lock = os::FileLock::open(run_dir_ + "/" + kLock);
+  auto dir = os::Dir::open(run_dir_);
+  auto lock = dir ? os::FileLock::open(run_dir_ + "/" + kLock) : std::unexpected(dir.error());
   const auto taken = lock ? lock->take() : Result<bool>(std::unexpected(lock.error()));
   if (!watch || !taken) {
     log::warning("claims.not_locked",
@@ -34,6 +34,7 @@ bool ClaimsLock::open() {
     return had_ = true;
   }
   watch_ = *std::move(watch);
+  dir_ = *std::move(dir);
   lock_ = *std::move(lock);
   had_ = *taken;
   if (!had_) log::info("claims.with_older_agent", {{"file", run_dir_ + "/" + kLock}});
@@ -41,11 +42,9 @@ bool ClaimsLock::open() {
 }
 
 void ClaimsLock::want() {
-  if (had_ || ask_again_.running()) return;
+  if (had_ || !dir_ || ask_again_.running()) return;
   ask_again_.start(kAskAgainAfter, [this] { want(); });
-  const auto dir = os::Dir::open(run_dir_);
-  const auto asked = dir ? dir->write_atomically(kNext, std::to_string(::getpid()) + "\n", 0600)
-                         : Status(std::unexpected(dir.error()));
+  const auto asked = dir_->write_atomically(kNext, std::to_string(::getpid()) + "\n", 0600);
   if (!asked) log::warning("claims.not_asked_for", {{"why", asked.error()}, {"effect", "the older agent has them"}});
 }
 
@@ -53,7 +52,7 @@ void ClaimsLock::give_up() {
   if (!lock_ || !lock_->taken()) return;
   asked_of_ = false;
   lock_->free();
-  remove(kNext);
+  (void)dir_->remove(kNext);
   log::info("claims.given_up", {{"why", "a newer agent of this node serves them"}});
   take_back_.start(kTakeBackAfter, [this] { take(); });
 }
@@ -61,7 +60,7 @@ void ClaimsLock::give_up() {
 void ClaimsLock::look(const std::string& name) {
   if (!lock_) return;
   if (lock_->taken()) {
-    if ((name == kNext || name.empty()) && !asked_of_ && exists(kNext)) {
+    if ((name == kNext || name.empty()) && !asked_of_ && dir_->exists(kNext)) {
       asked_of_ = true;
       callbacks_.wanted();
     }
@@ -76,18 +75,9 @@ void ClaimsLock::take() {
   had_ = true;
   ask_again_.stop();
   take_back_.stop();
-  remove(kNext);  // of one that ended before it had them
+  (void)dir_->remove(kNext);  // of one that ended before it had them
   log::info("claims.taken");
   callbacks_.taken();
-}
-
-bool ClaimsLock::exists(const char* name) const {
-  const auto dir = os::Dir::open(run_dir_);
-  return dir && dir->exists(name);
-}
-
-void ClaimsLock::remove(const char* name) const {
-  if (const auto dir = os::Dir::open(run_dir_)) (void)dir->remove(name);
 }
 
 }  // namespace tranche::node
