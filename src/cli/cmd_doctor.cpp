@@ -14,7 +14,7 @@
 #include "cli/setting_options.h"
 #include "config/keys.h"
 #include "config/live/config_source.h"
-#include "config/report.h"
+#include "config/resolve.h"
 #include "doctor/check/check.h"
 #include "doctor/reset/reset_program.h"
 #include "doctor/verify/live/verify_program.h"

@@ -57,16 +57,16 @@ void add_config_places(CLI::App& command, config::ConfigPlaces& places) {
   add_own_option(command, "--config-map", places.config_map,
                  "NAMESPACE/NAME of a ConfigMap with several configurations, watched through the API server")
       .group(kPlaces);
-  add_variable_option(command, "--default-config", places.default_name, "the one for nodes without the label")
+  add_variable_option(command, "--default-config", places.rules.default_name, "the one for nodes without the label")
       .group(kPlaces);
   add_variable_option(
-      command, "--fallback-strategies", join(places.fallbacks, ","),
+      command, "--fallback-strategies", join(places.rules.fallbacks, ","),
       "where there is neither label nor default: named (one called default), single (the only one), empty "
       "(no settings), in the order given",
       [&places](const std::string& text) {
-        places.fallbacks.clear();
+        places.rules.fallbacks.clear();
         for (const auto word : split(text, ','))
-          if (!trimmed(word).empty()) places.fallbacks.emplace_back(trimmed(word));
+          if (!trimmed(word).empty()) places.rules.fallbacks.emplace_back(trimmed(word));
       })
       .group(kPlaces);
   add_period(command, "--config-wait", places.patience,

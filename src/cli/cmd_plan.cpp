@@ -14,7 +14,6 @@
 #include "cli/commands.h"
 #include "cli/setting_options.h"
 #include "config/live/config_source.h"
-#include "config/report.h"
 #include "config/resolve.h"
 #include "gpu/driver/driver.h"
 #include "gpu/inventory/inventory.h"

@@ -141,7 +141,8 @@ void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const st
                       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or "
                       "the service account of the pod")
       ->envname("KUBECONFIG");
-  command.add_option("--context", asked.kubeconfig.context, where + "context of the kubeconfig; default: the current one");
+  command.add_option("--context", asked.kubeconfig.context,
+                     where + "context of the kubeconfig; default: the current one");
   command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked")
       ->capture_default_str();
   command.add_option("--selector", asked.selector, where + "labels of the agents' pods")->capture_default_str();

@@ -1,4 +1,4 @@
-#include "config/report.h"
+#include "config/resolve.h"
 
 #include <gtest/gtest.h>
 

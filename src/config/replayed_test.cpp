@@ -5,7 +5,7 @@
 
 #include "config/names.h"
 #include "config/parse/parse_fixture.h"
-#include "config/report.h"
+#include "config/resolve.h"
 
 namespace tranche::config {
 namespace replayed_test {

@@ -10,7 +10,7 @@
 #include "config/document/amounts.h"
 #include "config/names.h"
 #include "config/parse/parse.h"
-#include "config/report.h"
+#include "config/resolve.h"
 #include "fuzz/target.h"
 #include "gemm-check/gemm.h"
 #include "simulate/pods.h"

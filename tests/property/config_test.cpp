@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "config/parse/parse.h"
-#include "config/report.h"
+#include "config/resolve.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "cdi/feature_flags.h"
 #include "config/parse/parse.h"
-#include "config/report.h"
+#include "config/resolve.h"
 #include "kube/object.h"
 #include "os/files/files.h"
 #include "os/log/log.h"
@@ -267,8 +267,7 @@ void ConfigSource::decide() {
   const auto label = cluster_->label();
   if (patience_->running() && (found.pending || cluster_->label_pending())) return;
   if (!label.why) last_label_ = label.value;
-  auto decision =
-      config::decide(found, label, {places_.default_name, places_.fallbacks}, last_label_, view_.in_force || last_);
+  auto decision = config::decide(found, label, places_.rules, last_label_, view_.in_force || last_);
   if (!decision.choice) return refuse(std::move(decision.problems));
   ChosenConfig content{.name = decision.choice->name, .chosen_by = std::string(to_string(decision.choice->by))};
   if (!content.name.empty()) {
@@ -361,13 +360,9 @@ void ClusterConfigs::watch_node(kube::KubeClient& client) {
       loop_, client,
       kube::WatchedObject{"/api/v1/nodes", places_.node_name, kRole, stable_hash(places_.node_name + " label")},
       [this](const nlohmann::json* node) {
-        // Without its Node object the last label applies.
-        node_is_there_ = node != nullptr;
         if (on_node_) on_node_(node);
-        if (node == nullptr) return;
-        const auto labels = kube::labels_of(*node);
-        const auto found = labels.find(places_.label);
-        label_ = found == labels.end() ? "" : found->second;
+        label_ = node == nullptr ? fail(Kind::kNotFound, "the cluster has no node " + places_.node_name)
+                                 : Result<std::string>(kube::labels_of(*node)[places_.label]);
       },
       on_change_);
 }
@@ -383,34 +378,35 @@ void ClusterConfigs::watch_map(kube::KubeClient& client) {
       kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
                           stable_hash(places_.node_name + " map")},
       [this](const nlohmann::json* object) {
-        map_is_there_ = object != nullptr;
-        if (object != nullptr) map_ = configs_of_map(places_.config_map, kube::data_of_config_map(*object));
+        map_ =
+            configs_of_map(places_.config_map, object == nullptr ? kube::Texts() : kube::data_of_config_map(*object));
+        if (object == nullptr) map_->why = "it is not there";
       },
       on_change_);
 }
 
 LabelSeen ClusterConfigs::label() const {
-  LabelSeen seen{places_.label, places_.node_name, {}, label_.value_or("")};
-  if (places_.node_name.empty()) {
+  LabelSeen seen{places_.label, places_.node_name, {}, {}};
+  if (places_.node_name.empty())
     seen.why = "the name of this node is not known (--node-name, $NODE_NAME)";
-  } else if (!node_is_there_) {
-    seen.why = "the cluster has no node " + places_.node_name;
-  } else if (!label_) {
+  else if (!label_)
     seen.why = why_unknown(off_, node_watch_.get());
-  }
+  else if (*label_)
+    seen.value = **label_;
+  else
+    seen.why = label_->error().what;
   return seen;
 }
 
 bool ClusterConfigs::label_pending() const {
-  return !label_ && !off_ && !places_.node_name.empty() && node_is_there_;
+  return !label_ && !off_ && !places_.node_name.empty();
 }
 
 NamedConfigs ClusterConfigs::configs() const {
-  if (map_ && map_is_there_) return *map_;
-  NamedConfigs none{.where = "ConfigMap " + places_.config_map};
-  none.why = map_is_there_ ? why_unknown(off_, map_watch_.get()).value_or("it is being read") : "it is not there";
-  none.pending = map_is_there_ && !off_;
-  return none;
+  if (map_) return *map_;
+  return {.where = "ConfigMap " + places_.config_map,
+          .why = why_unknown(off_, map_watch_.get()).value_or("it is being read"),
+          .pending = !off_};
 }
 
 NamedConfigs read_config_dir(const std::string& path) {

@@ -38,8 +38,7 @@ struct ConfigPlaces {
   std::string dir;         // --config-dir
   std::string config_map;  // --config-map, "namespace/name"
   std::string written;     // where another program has recorded the configuration in effect
-  std::string default_name;
-  std::vector<std::string> fallbacks = {"named", "single"};
+  ChoiceRules rules = {.default_name = {}, .fallbacks = {"named", "single"}};
   std::string label = kConfigLabel;
   std::string node_name;
   std::string write_down;                       // where to record the configuration in effect; "" = do not
@@ -76,10 +75,8 @@ class ClusterConfigs {
   ConfigPlaces places_;
   std::function<void()> on_change_;
   std::function<void(const nlohmann::json*)> on_node_;
-  std::optional<std::string> off_;  // why nothing is watched
-  std::optional<std::string> label_;
-  bool node_is_there_ = true;
-  bool map_is_there_ = true;
+  std::optional<std::string> off_;            // why nothing is watched
+  std::optional<Result<std::string>> label_;  // absent: not known yet; an Error: there is no such node
   std::optional<NamedConfigs> map_;
   std::unique_ptr<kube::WatchObject> node_watch_;
   std::unique_ptr<kube::WatchObject> map_watch_;

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse.h"
-#include "config/report.h"
+#include "config/resolve.h"
 
 namespace tranche::config {
 namespace parse_filter_test {

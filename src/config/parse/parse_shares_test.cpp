@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "config/parse/parse_fixture.h"
-#include "config/report.h"
+#include "config/resolve.h"
 
 namespace tranche::config {
 namespace parse_shares_test {
