@@ -1,7 +1,6 @@
 #include "cdi/feature_flags.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/enum_names.h"
 #include "base/text.h"
@@ -9,20 +8,16 @@
 namespace tranche::cdi {
 namespace {
 
-// The effect of a feature flag. Most of them change something that Tranche's specs do not contain anyway.
-struct Feature {
-  std::string_view word;
-  void (*turn_on)(Features&);
-  std::string_view no_effect;  // why the flag has no effect, if users may expect one
-};
-constexpr std::array<Feature, 6> kFeatures{{
-    {"enable-explicit-driver-libraries", [](Features& f) { f.explicit_driver_libraries = true; }, ""},
-    {"disable-ipc-discoverer", [](Features& f) { f.no_ipc_sockets = true; }, ""},
-    {"disable-nvsandboxutils", [](Features&) {}, ""},               // that library is never used
-    {"disable-multiple-csv-devices", [](Features&) {}, ""},         // a Tegra system is one device
-    {"no-additional-gids-for-device-nodes", [](Features&) {}, ""},  // none are ever written
-    {"enable-coherent-annotations", [](Features&) {}, "specs are written without annotations"},
-}};
+// Most of them change something that Tranche's specs do not contain anyway.
+constexpr std::string_view kExplicitLibraries = "enable-explicit-driver-libraries";
+constexpr std::string_view kNoIpcSockets = "disable-ipc-discoverer";
+constexpr std::string_view kAnnotations = "enable-coherent-annotations";
+const std::vector<std::string_view> kFeatures{kExplicitLibraries,
+                                              kNoIpcSockets,
+                                              "disable-nvsandboxutils",               // that library is never used
+                                              "disable-multiple-csv-devices",         // a Tegra system is one device
+                                              "no-additional-gids-for-device-nodes",  // none are ever written
+                                              kAnnotations};
 
 Problem unknown(const char* flag, std::string_view word, const std::vector<std::string_view>& known) {
   const std::string meant = did_you_mean(word, known);
@@ -33,18 +28,13 @@ Problem unknown(const char* flag, std::string_view word, const std::vector<std::
 
 void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
   constexpr const char* kFlag = "--cdi-feature-flags";
-  std::vector<std::string_view> known;
-  for (const auto& feature : kFeatures) known.push_back(feature.word);
   for (const std::string& word : given) {
-    const auto found = std::ranges::find(kFeatures, std::string_view(word), &Feature::word);
-    if (found == kFeatures.end()) {
-      into.problems.push_back(unknown(kFlag, word, known));
-      continue;
-    }
-    found->turn_on(into.features);
-    if (!found->no_effect.empty())
+    if (std::ranges::find(kFeatures, word) == kFeatures.end()) into.problems.push_back(unknown(kFlag, word, kFeatures));
+    if (word == kExplicitLibraries) into.features.explicit_driver_libraries = true;
+    if (word == kNoIpcSockets) into.features.no_ipc_sockets = true;
+    if (word == kAnnotations)
       into.problems.push_back(
-          warning_in(kFlag, word + " has no effect: " + std::string(found->no_effect), "leave it out"));
+          warning_in(kFlag, word + " has no effect: specs are written without annotations", "leave it out"));
   }
 }
 

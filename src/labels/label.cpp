@@ -281,14 +281,10 @@ void add_driver_version(const std::string& version, Labels& labels) {
   const auto parts = split(version, '.');
   if (parts.size() < 2 || parts.size() > 3)
     return;  // GPU feature discovery exits here; the other labels are still useful
-  const std::string third = parts.size() == 3 ? std::string(parts[2]) : "";
-  const std::string values[] = {std::string(parts[0]), std::string(parts[1]), third};
-  constexpr const char* kOld[] = {"major", "minor", "rev"};
-  constexpr const char* kNew[] = {"major", "minor", "revision"};
-  for (std::size_t i = 0; i < 3; ++i) {
-    labels[key(std::string("cuda.driver.") + kOld[i])] = bounded(label_value(values[i]));
-    labels[key(std::string("cuda.driver-version.") + kNew[i])] = bounded(label_value(values[i]));
-  }
+  const auto value = [&](std::size_t at) { return at < parts.size() ? bounded(label_value(parts[at])) : ""; };
+  labels[key("cuda.driver.major")] = labels[key("cuda.driver-version.major")] = value(0);
+  labels[key("cuda.driver.minor")] = labels[key("cuda.driver-version.minor")] = value(1);
+  labels[key("cuda.driver.rev")] = labels[key("cuda.driver-version.revision")] = value(2);
 }
 
 void add_cuda_version(int version, Labels& labels) {

@@ -338,11 +338,6 @@ std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
   return place ? std::optional(place->mode) : std::nullopt;
 }
 
-bool is_character_device(const std::string& root, std::string_view path) {
-  const auto mode = mode_of(root, path);
-  return mode && S_ISCHR(*mode);
-}
-
 }  // namespace
 
 Result<DriverFiles> find_driver_files(const config::Config& config, const std::string& driver_root,
@@ -390,8 +385,11 @@ std::vector<std::string> existing_nodes(std::span<const std::string_view> paths,
 }
 
 bool imex_channel_exists(const std::string& driver_root, const std::string& system_root) {
-  return is_character_device(container_dev_root(driver_root, system_root), config::kImexChannelNode) ||
-         is_character_device(system_root, config::kImexChannelNode);
+  const auto is_in = [](const std::string& root) {
+    const auto mode = mode_of(root, config::kImexChannelNode);
+    return mode && S_ISCHR(*mode);
+  };
+  return is_in(container_dev_root(driver_root, system_root)) || is_in(system_root);
 }
 
 DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root) {

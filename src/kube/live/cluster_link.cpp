@@ -91,20 +91,15 @@ class PodWatch {
 class ConditionController {
  public:
   // `startup_taint`: its key, "" = none. on_change: the report has changed; not called inside a call to this object.
-  ConditionController(os::Loop& loop, std::string node, std::string startup_taint, std::uint64_t seed,
+  ConditionController(os::Loop& loop, KubeLink& link, std::string node, std::string startup_taint, std::uint64_t seed,
                       std::function<void()> on_change)
       : loop_(loop),
+        link_(link),
         node_(std::move(node)),
         taint_(std::move(startup_taint)),
         on_change_(std::move(on_change)),
         backoff_(1s, 5min, seed) {
     wait(kStarting);
-  }
-
-  // Everything waits for this call.
-  void use(KubeClient& client) {
-    client_ = &client;
-    step();
   }
 
   void want(NodeCondition condition) {
@@ -117,29 +112,31 @@ class ConditionController {
     step();
   }
 
-  const ConditionReport& report() const { return report_; }
-
- private:
+  // Also when the link is open.
   void step() {
-    if (client_ == nullptr || !wanted_ || request_.waits() || timer_.running()) return;
+    if (link_.client() == nullptr || !wanted_ || request_.waits() || timer_.running()) return;
     if (wanted_ != written_) return write(*wanted_);
     if (!taint_.empty() && wanted_->ready) look_for_taint();
   }
 
+  const ConditionReport& report() const { return report_; }
+
+ private:
   void write(const NodeCondition& condition) {
     if (!written_ || written_->ready != condition.ready) changed_ = loop_.wall_now();
     const std::string body = condition_patch(condition, changed_, loop_.wall_now());
-    request_ = client_->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
-      if (failed(answer, "the node's condition is not written")) return;
-      written_ = condition;
-      report_ = {condition.reason, {}};
-      wait(kBetweenWrites);
-      on_change_();
-    });
+    request_ =
+        link_.client()->strategic_patch(node_status_path(node_), body, [this, condition](const KubeAnswer& answer) {
+          if (failed(answer, "the node's condition is not written")) return;
+          written_ = condition;
+          report_ = {condition.reason, {}};
+          wait(kBetweenWrites);
+          on_change_();
+        });
   }
 
   void look_for_taint() {
-    request_ = client_->get(node_path(node_), [this](const KubeAnswer& answer) {
+    request_ = link_.client()->get(node_path(node_), [this](const KubeAnswer& answer) {
       if (failed(answer, "the startup taint is not looked for")) return;
       const auto patch = patch_without_taint(answer.body, taint_);
       if (!patch) {
@@ -152,7 +149,7 @@ class ConditionController {
   }
 
   void remove_taint(const std::string& patch) {
-    request_ = client_->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
+    request_ = link_.client()->patch(node_path(node_), patch, [this](const KubeAnswer& answer) {
       if (failed(answer, "the startup taint is not removed")) return;
       log::info("kube.taint_removed", {{"taint", taint_}});
       taint_.clear();
@@ -181,11 +178,11 @@ class ConditionController {
   }
 
   os::Loop& loop_;
+  KubeLink& link_;
   std::string node_;
   std::string taint_;
   std::function<void()> on_change_;
   Backoff backoff_;
-  KubeClient* client_ = nullptr;
   PendingRequest request_;
   os::Timer timer_{loop_};
   std::optional<NodeCondition> wanted_;
@@ -226,7 +223,7 @@ void Cluster::start() {
   }
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
   send_events();
-  for (const auto& [type, controller] : conditions_) controller->use(*client);
+  for (const auto& [type, controller] : conditions_) controller->step();
   watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
     const auto& reflector = watch_->reflector();
     const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
@@ -274,10 +271,9 @@ void Cluster::condition(const NodeCondition& wanted) {
   if (!off_.empty()) return;
   auto& controller = conditions_[wanted.type];
   if (!controller) {
-    controller =
-        std::make_unique<ConditionController>(loop_, node_name_, wanted.type == kReadyCondition ? startup_taint_ : "",
-                                              seed_ ^ stable_hash(wanted.type), on_turn_);
-    if (!starting_) controller->use(*link_.client());  // else start() does
+    controller = std::make_unique<ConditionController>(loop_, link_, node_name_,
+                                                       wanted.type == kReadyCondition ? startup_taint_ : "",
+                                                       seed_ ^ stable_hash(wanted.type), on_turn_);
   }
   controller->want(wanted);
 }

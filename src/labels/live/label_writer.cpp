@@ -38,10 +38,7 @@ class File final : public LabelWriter {
   os::PathParts place_;
 };
 
-// `what`: "see the node n1".
-Error refused(const kube::KubeAnswer& answer, const std::string& what) {
-  return kube::refusal(answer, "the API server refuses to " + what);
-}
+constexpr const char* kRefuses = "the API server refuses to ";
 
 // Reads, compares and writes for the version that was read; one that loses a conflict starts again. One step after
 // another, with at most one request in progress.
@@ -78,8 +75,9 @@ class ClusterWriter final : public LabelWriter {
     request_ = client_.get(pod, std::bind_front(&ClusterWriter::on_pod, this));
   }
   void on_pod(const kube::KubeAnswer& answer) {
-    auto owners = kube::succeeded(answer) ? owners_of_pod(answer.body)
-                                          : std::unexpected(refused(answer, "see the pod " + pod_name_));
+    auto owners = kube::succeeded(answer)
+                      ? owners_of_pod(answer.body)
+                      : std::unexpected(kube::refusal(answer, kRefuses + ("see the pod " + pod_name_)));
     owners_known_ = owners.has_value();
     if (owners)
       place_.owners = *std::move(owners);
@@ -97,7 +95,7 @@ class ClusterWriter final : public LabelWriter {
       request_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
       return;
     }
-    if (!kube::succeeded(answer)) return end(std::unexpected(refused(answer, "see " + what_)));
+    if (!kube::succeeded(answer)) return end(std::unexpected(kube::refusal(answer, kRefuses + ("see " + what_))));
     auto changed = to_send(answer.body);
     if (!changed) return end(std::unexpected(std::move(changed).error()));
     const auto& body = *changed;
@@ -115,7 +113,7 @@ class ClusterWriter final : public LabelWriter {
     written_.changed = kube::succeeded(answer);
     if (kube::succeeded(answer)) return end(std::move(written_));
     if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
-    Error error = refused(answer, writes_);
+    Error error = kube::refusal(answer, kRefuses + writes_);
     if (is_feature_ && error.kind == Kind::kNotFound)
       error.what += "; the cluster has no node feature discovery: install it, or write labels elsewhere";
     end(std::unexpected(std::move(error)));

@@ -129,11 +129,6 @@ void SlicePublisher::publish_report() {
   on_change_();
 }
 
-// A server, or a proxy before it, may not honour the selector.
-bool SlicePublisher::is_ours(const dra::StoredSlice& slice) const {
-  return slice.driver == driver_ && slice.node == node_;
-}
-
 void SlicePublisher::on_list(bool whole) {
   auto listed = std::exchange(listed_, {});
   if (!whole) return;
@@ -144,7 +139,7 @@ void SlicePublisher::on_list(bool whole) {
 
 Status SlicePublisher::on_object(const nlohmann::json& object, std::optional<kube::Change> change) {
   TRY(auto slice, dra::read_slice(object));
-  if (!is_ours(slice)) return {};
+  if (slice.driver != driver_ || slice.node != node_) return {};  // a server, or a proxy, may not honour the selector
   const auto stored = ledger_.stored().find(slice.name);
   const bool known = change && stored != ledger_.stored().end();
   if (!known && (change ? ledger_.stored().size() : listed_.size()) >= kMostSlices)

@@ -53,7 +53,6 @@ class SlicePublisher {
   using Answer = kube::KubeAnswer;
   void on_list(bool whole);
   Status on_object(const nlohmann::json& object, std::optional<kube::Change> change);
-  bool is_ours(const dra::StoredSlice& slice) const;
   void disturbed();
   void step_soon();
   void step();
