@@ -1,4 +1,4 @@
-#include "base/long_text.h"
+#include "base/text.h"
 
 #include <gmock/gmock.h>
 

@@ -2,8 +2,10 @@
 // Parses text from outside without trusting it: these functions return "no" instead of guessing, allocate no more than
 // their input, and never throw. And makes text of it that every document accepts: valid UTF-8, cut between characters.
 // Sizes are in bytes. Pure.
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -63,5 +65,35 @@ std::string cut_text(std::string_view text, std::size_t most_bytes);  // first_b
 // On one line and harmless to a terminal: control characters and bytes that are not UTF-8 become \n, \x1b, \xff. A
 // character in `marked` gets a backslash before it.
 std::string visible_text(std::string_view text, std::string_view marked = {});
+
+// A text of up to megabytes in blocks that its copies share: a page that is kept and sent to several readers is in
+// memory once. It only grows, and it is made without copies of what it already has. Copies may be on several threads;
+// one object is of one thread.
+class LongText {
+ public:
+  // The size of the blocks of a long text: each is memory of its own, which the system has back with the last copy
+  // (os/memory/memory.h, kOwnBlock).
+  static constexpr std::size_t kBlock = std::size_t{128} << 10;
+
+  // NOLINTBEGIN(google-explicit-constructor): a text of any length is one
+  LongText() = default;
+  LongText(std::string text);
+  LongText(const char* text) : LongText(std::string(text)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  LongText& operator+=(std::string_view text);
+  LongText& operator+=(const std::string& text) { return *this += std::string_view(text); }
+  LongText& operator+=(const char* text) { return *this += std::string_view(text); }
+  LongText& operator+=(const LongText& text);
+
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  const std::vector<std::shared_ptr<std::string>>& blocks() const { return blocks_; }  // none is empty
+  std::string str() const;
+
+ private:
+  std::vector<std::shared_ptr<std::string>> blocks_;  // one that a copy has too does not grow
+  std::size_t size_ = 0;
+};
 
 }  // namespace tranche

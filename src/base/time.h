@@ -1,5 +1,5 @@
 #pragma once
-// Time is an argument: decisions take `now`, and only os/clock and os/loop read a clock (checked by ./dev lint).
+// Time is an argument: decisions take `now`, and only os/clock and os/loop read a clock (checked by ./dev lint). Pure.
 #include <chrono>
 #include <cstdint>
 
@@ -19,5 +19,25 @@ inline MonoTime next_on_grid(MonoTime now, Duration every) {
   if (every <= Duration::zero()) return now;
   return MonoTime((now.time_since_epoch() / every + 1) * every);
 }
+
+// The wait before the next attempt: doubles each time up to a maximum, then jittered to 50–100 % of it, so that the
+// nodes of a cluster do not retry in step. The seed makes it repeatable.
+class Backoff {
+ public:
+  Backoff(Duration first, Duration most, std::uint64_t seed) : first_(first), most_(most), random_(seed) {}
+
+  Duration next();
+  void reset() { wait_ = Duration::zero(); }
+
+ private:
+  Duration first_;
+  Duration most_;
+  Duration wait_ = Duration::zero();
+  std::uint64_t random_;
+};
+
+// The same without jitter, for one machine: `first` after the first failure, doubled after each further one up to
+// `most`.
+Duration doubled(Duration first, Duration most, int failures);
 
 }  // namespace tranche

@@ -7,8 +7,8 @@
 #include <limits>
 #include <set>
 
-#include "base/backoff.h"
 #include "base/text.h"
+#include "base/time.h"
 
 namespace tranche::guard {
 namespace {

@@ -17,7 +17,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/backoff.h"
 #include "base/time.h"
 #include "os/clock/clock.h"
 

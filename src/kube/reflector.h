@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "base/backoff.h"
 #include "base/enum_names.h"
 #include "base/time.h"
 #include "kube/object.h"

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/backoff.h"
 #include "base/text.h"
 #include "base/time.h"
 #include "kubelet/socket_server.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "base/long_text.h"
+#include "base/text.h"
 #include "gpu/driver/nvml.h"
 #include "guard/figures.h"
 #include "kube/object.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/backoff.h"
 #include "base/time.h"
 #include "gpu/inventory/inventory.h"
 #include "os/clock/clock.h"

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/backoff.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "kube/client/list_watch.h"
 #include "kube/object.h"
 #include "kube/url.h"

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/backoff.h"
 #include "base/json_text.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "config/document/amounts.h"
 #include "config/live/config_source.h"
 #include "gpu/driver/nvml.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "base/backoff.h"
+#include "base/time.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
 #include "kube/client/list_watch.h"

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "base/backoff.h"
+#include "base/time.h"
 #include "kube/client/kube_client.h"
 #include "kube/client/list_watch.h"
 #include "kube/event_queue.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/backoff.h"
 #include "base/time.h"
 
 namespace tranche::mps {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "base/backoff.h"
 #include "base/enum_names.h"
+#include "base/time.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/keeper/keeper_status.h"
 #include "os/loop/loop.h"

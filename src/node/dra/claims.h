@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/backoff.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "dra/claim_status.h"
 #include "dra/prepare.h"
 #include "grants/allocate/grant.h"

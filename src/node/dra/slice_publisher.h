@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "base/backoff.h"
+#include "base/time.h"
 #include "dra/slices.h"
 #include "kube/client/list_watch.h"
 #include "kube/object.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/backoff.h"
+#include "base/time.h"
 #include "mps/limits/tenant_limits.h"
 #include "os/log/log.h"
 

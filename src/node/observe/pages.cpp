@@ -1,4 +1,4 @@
-#include "base/long_text.h"
+#include "base/text.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
 #include "observe/html/html.h"

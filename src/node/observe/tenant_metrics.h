@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/long_text.h"
+#include "base/text.h"
 #include "guard/figures.h"
 #include "node/snapshot.h"
 #include "observe/metrics/page.h"

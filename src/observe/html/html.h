@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/long_text.h"
+#include "base/text.h"
 
 namespace tranche::html {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/long_text.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "observe/metrics/metric_names.h"
 

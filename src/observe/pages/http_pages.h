@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "base/backoff.h"
+#include "base/time.h"
 #include "os/http/http.h"
 #include "os/loop/loop.h"
 

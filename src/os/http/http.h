@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/long_text.h"
 #include "base/result.h"
+#include "base/text.h"
 #include "base/time.h"
 
 namespace tranche::os {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/backoff.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "base/time.h"
 #include "kube/object.h"
 #include "kube/url.h"
 #include "kubelet/pod_resources.h"

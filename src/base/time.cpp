@@ -1,4 +1,4 @@
-#include "base/backoff.h"
+#include "base/time.h"
 
 #include <algorithm>
 
