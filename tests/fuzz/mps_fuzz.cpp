@@ -16,8 +16,8 @@
 #include "mps/proof/proof.h"
 #include "mps/protocol/pool_reports.h"
 #include "mps/protocol/requests.h"
-#include "mps/relay/client_file.h"
 #include "mps/relay/handshake.h"
+#include "mps/relay/relay.h"
 
 using namespace tranche;
 

@@ -12,7 +12,7 @@
 #include "mps/keeper/keeper_status.h"
 #include "mps/pool/client_ending.h"
 #include "mps/protocol/requests.h"
-#include "mps/relay/client_file.h"
+#include "mps/relay/relay.h"
 
 namespace tranche {
 namespace {

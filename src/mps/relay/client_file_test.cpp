@@ -1,4 +1,4 @@
-#include "mps/relay/client_file.h"
+#include "mps/relay/relay.h"
 
 #include <gtest/gtest.h>
 

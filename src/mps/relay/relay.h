@@ -3,7 +3,7 @@
 // that connects to the MPS control daemon under that process's own credentials, and forwards no command
 // (mps/relay/handshake.h; docs/internals/decisions/0009-relay.md). The daemon serves one connection at a time, so the
 // relay connects to it for one client after the other, one of each grant at a time, each with deadlines; a tenant that
-// stalls delays the others by RelayTimes::exchange (mps/relay/relay_turns.h). While the pool does not serve, clients
+// stalls delays the others by RelayTimes::exchange (RelayTurns). While the pool does not serve, clients
 // wait here, up to RelayTimes::turn.
 //
 // Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
@@ -26,9 +26,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "mps/relay/client_file.h"
 #include "mps/relay/handshake.h"
-#include "mps/relay/relay_turns.h"
 #include "mps/relay/tenant_sockets.h"
 #include "os/files/files.h"
 #include "os/files/kept.h"
@@ -37,6 +35,79 @@
 #include "os/process/process.h"
 
 namespace tranche::mps {
+
+// Schedules connections to the MPS control daemon, which serves one connection at a time and, while a client stalls, no
+// other (docs/internals/evidence/mps-handshake.md). Its server serves clients in the order in which the daemon sends
+// them. These rules bound the delay that tenants cause for each other: only one client of each grant is with the daemon
+// at a time, and few in all, so that none waits longer for its server than the time that it has; among grants, the
+// one that has waited longest since its last turn goes first.
+//
+// The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
+// limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
+class RelayTurns {
+ public:
+  static constexpr std::size_t kMostWithDaemon = 2;
+
+  // An identifier of the limits of a grant's next clients, equal for equal limits.
+  using KindOf = std::function<std::string(const std::string& grant)>;
+  explicit RelayTurns(KindOf kind_of) : kind_of_(std::move(kind_of)) {}
+
+  void wait(std::uint64_t id, const std::string& grant);
+  // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
+  std::optional<std::uint64_t> next();
+  void connected(std::uint64_t id);       // it is introduced: a client of another grant may be connected
+  void back(std::uint64_t id);            // there was no daemon: it is first in the queue again
+  void leave(std::uint64_t id);           // it has left the queue or the daemon
+  void forget(const std::string& grant);  // call when no client of it waits. One with the daemon counts for no grant
+  bool others_wait() const { return turns_.size() > 1; }  // than one that is with the daemon
+
+ private:
+  struct Turn {
+    std::uint64_t id = 0;
+    std::optional<std::string> grant;  // absent: forgotten
+    bool with_daemon = false;
+    std::string kind = {};  // as it was at its turn
+  };
+  KindOf kind_of_;
+  std::vector<Turn> turns_;       // those that wait are in the order of arrival
+  std::uint64_t connecting_ = 0;  // 0 = none
+  std::uint64_t last_turn_ = 0;
+  std::map<std::string, std::uint64_t> last_turns_;  // of each grant, as a count of turns
+};
+
+// --- what is kept of the clients ------------------------------------------------------------------------------------
+
+// `<mps-root>/pools/<pool>/clients.txt`: the clients of a pool's relay, for the next start of `tranche mps` while the
+// daemon keeps running. It is written before a server can make a context for a connection, so that a crash of this
+// program loses no context. The first line names the boot, because pids and pipe numbers are valid for one boot only;
+// each further one is a client, its fields separated by tabs. Pure; fuzzed: parse ∘ render is the identity.
+inline constexpr const char* kClientFile = "clients.txt";
+
+// What ClientTable knows of a client and keeps as it is.
+struct KnownClient {
+  std::uint64_t started = 0;   // as in /proc/<pid>/stat; 0 = not known
+  bool earlier = false;        // than this program: its contexts are not known
+  bool has_own = false;        // connection
+  unsigned tries = 0;          // to end what keeps it
+  int place_with = 0;          // `heir`: the pid that inherited the place that a client has without a context; 0 = none
+  std::string grant = {};      // "": of a former tenant
+  std::string container = {};  // mps/endpoints/containers.h, container_of(); "": not known
+  friend bool operator==(const KnownClient&, const KnownClient&) = default;
+};
+struct StoredClient : KnownClient {
+  int pid = 0;
+  std::vector<std::uint32_t> contexts = {};
+  std::vector<std::vector<std::string>> connections = {};  // the channels of each; with has_own, that is the first
+  friend bool operator==(const StoredClient&, const StoredClient&) = default;
+};
+struct StoredClients {
+  std::string boot;  // "": the file names none, so its clients cannot be used
+  std::vector<StoredClient> clients;
+  friend bool operator==(const StoredClients&, const StoredClients&) = default;
+};
+
+std::string render_clients(const StoredClients& stored);
+StoredClients parse_clients(std::string_view text);  // skips lines that it cannot read
 
 // A descriptor through which client and server talk, as the kernel names it in /proc/<pid>/fd: "pipe:[1137]".
 using Channel = std::string;

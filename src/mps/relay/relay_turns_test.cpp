@@ -1,4 +1,4 @@
-#include "mps/relay/relay_turns.h"
+#include "mps/relay/relay.h"
 
 #include <gmock/gmock.h>
 
