@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json_text.h"
 #include "base/text.h"
@@ -115,7 +116,7 @@ void LabelController::work_out() {
 void LabelController::arm() {
   if (settings_.output == LabelOutput::kNone || !machine_known_ || writing_) return;
   if (written_ == labels_ && failing_.empty()) return;
-  if (!open_writer()) return;
+  if (!open_writer() || std::exchange(settling_, true)) return;
   timer_.start(std::max(settings_.settle, not_before_ - loop_.now()), [this] { write(); });
 }
 
@@ -126,6 +127,7 @@ bool LabelController::open_writer() {
 
 void LabelController::write() {
   timer_.stop();
+  settling_ = false;
   if (!open_writer()) return;
   writing_ = true;
   writer_->write(labels_,

@@ -29,7 +29,7 @@ struct LabelSettings {
   LabelTarget target;
   std::string system_root = "/";                     // prefix of /sys
   bool node_is_supplied = false;                     // another part watches the Node and calls node_is()
-  Duration settle = std::chrono::milliseconds(500);  // without a change, before labels are written
+  Duration settle = std::chrono::milliseconds(500);  // from the first change to the write of all
 };
 
 class LabelController {
@@ -76,6 +76,7 @@ class LabelController {
   Labels labels_;
   std::optional<Labels> written_;
   bool writing_ = false;
+  bool settling_ = false;
   os::Timer timer_{loop_};
   Backoff retry_;
   std::unique_ptr<kube::WatchObject> watch_;  // uses client_
