@@ -66,6 +66,24 @@ std::string cut_text(std::string_view text, std::size_t most_bytes);  // first_b
 // character in `marked` gets a backslash before it.
 std::string visible_text(std::string_view text, std::string_view marked = {});
 
+// Splits bytes into whole lines of bounded length.
+class LineReader {
+ public:
+  explicit LineReader(std::size_t longest) : longest_(longest) {}
+
+  // The lines that `bytes` complete, without their "\n" or "\r\n". The beginning of a too long line is returned as soon
+  // as the limit is reached, with "…" at its end; the rest of the line is dropped.
+  std::vector<std::string> take(std::string_view bytes);
+  std::vector<std::string> finish();  // the last line, if it had no end
+
+ private:
+  void complete(std::vector<std::string>& lines);
+
+  std::size_t longest_;
+  std::string line_;
+  bool skipping_ = false;  // inside the rest of a too long line
+};
+
 // A text of up to megabytes in blocks that its copies share: a page that is kept and sent to several readers is in
 // memory once. It only grows, and it is made without copies of what it already has. Copies may be on several threads;
 // one object is of one thread.

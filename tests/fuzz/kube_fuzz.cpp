@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/text.h"
 #include "dra/slices.h"
 #include "fuzz/target.h"
 #include "kube/access.h"
 #include "kube/object.h"
 #include "kube/pod.h"
-#include "os/process/line_reader.h"
 
 using namespace tranche;
 
@@ -28,7 +28,7 @@ struct Outcome {
 
 Outcome follow(std::string_view bytes, std::size_t piece) {
   constexpr std::size_t kLongest = 512;
-  os::LineReader lines(kLongest);
+  LineReader lines(kLongest);
   PodTable table;
   Outcome outcome;
   while (!bytes.empty() && !outcome.broken) {

@@ -7,7 +7,6 @@
 #include "fuzz/target.h"
 #include "os/http/http.h"
 #include "os/log/log.h"
-#include "os/process/line_reader.h"
 #include "os/process/process.h"
 #include "os/process/threads.h"
 #include "os/socket/status_socket.h"
@@ -39,7 +38,7 @@ FUZZ(log_line) {
 namespace {
 
 std::vector<std::string> requests_of(std::string_view bytes, std::size_t piece) {
-  tranche::os::LineReader reader(tranche::os::kLongestRequest);
+  tranche::LineReader reader(tranche::os::kLongestRequest);
   std::vector<std::string> requests;
   while (!bytes.empty()) {
     const auto lines = reader.take(bytes.substr(0, piece));
@@ -86,7 +85,7 @@ constexpr std::size_t kLongestLine = 16;
 constexpr std::string_view kCut = "…";
 
 std::vector<std::string> lines_of(std::string_view bytes, std::size_t piece) {
-  tranche::os::LineReader reader(kLongestLine);
+  tranche::LineReader reader(kLongestLine);
   std::vector<std::string> lines;
   while (!bytes.empty()) {
     for (auto& line : reader.take(bytes.substr(0, piece))) lines.push_back(std::move(line));

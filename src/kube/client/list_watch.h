@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
 #include "kube/client/kube_client.h"
 #include "kube/object.h"
 #include "kube/reflector.h"
 #include "os/loop/loop.h"
-#include "os/process/line_reader.h"
 
 namespace tranche::kube {
 
@@ -48,7 +48,7 @@ class ListWatch {
   ListWatchHandler handler_;
   int pages_ = 0;  // of the present list
   std::optional<MonoTime> last_event_;
-  std::optional<os::LineReader> lines_;
+  std::optional<LineReader> lines_;
   PendingRequest request_;
   os::Timer timer_{loop_};
 };

@@ -7,10 +7,10 @@
 #include <string>
 
 #include "base/result.h"
+#include "base/text.h"
 #include "os/files/files.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/process/line_reader.h"
 
 namespace tranche::mps {
 
@@ -64,7 +64,7 @@ class LogTail {
   std::uint64_t at_;
   std::uint64_t bound_;
   std::function<void(const std::string&)> on_line_;
-  os::LineReader lines_;
+  LineReader lines_;
 };
 
 }  // namespace tranche::mps

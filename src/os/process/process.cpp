@@ -16,7 +16,6 @@ extern "C" {
 #include <limits>
 
 #include "base/text.h"
-#include "os/process/line_reader.h"
 #include "os/process/threads.h"
 
 namespace tranche::os {

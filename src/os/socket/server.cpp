@@ -14,7 +14,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "os/loop/loop.h"
-#include "os/process/line_reader.h"
 #include "os/socket/status_socket.h"
 
 namespace tranche::os {

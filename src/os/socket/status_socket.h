@@ -12,12 +12,12 @@
 #include <unordered_map>
 
 #include "base/result.h"
+#include "base/text.h"
 #include "base/time.h"
 #include "os/files/files.h"
 #include "os/files/watch.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
-#include "os/process/line_reader.h"
 #include "os/socket/unix_socket.h"
 
 namespace tranche::os {

@@ -1,10 +1,8 @@
-#include "os/process/line_reader.h"
+#include "base/text.h"
 
 #include <gmock/gmock.h>
 
-#include "os/process/process.h"
-
-namespace tranche::os {
+namespace tranche {
 namespace {
 
 using ::testing::ElementsAre;
@@ -43,29 +41,5 @@ TEST(LineReader, TheRestOfALongLineIsNotALine) {
   EXPECT_THAT(reader.finish(), IsEmpty());
 }
 
-// The fields behind the parent.
-const std::string kRest = " 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21\n";
-
-TEST(ProcStat, TheStartTimeIsFoundBehindAnyName) {
-  EXPECT_EQ(parse_stat("12 (sleep) S 1" + kRest)->ref.start_ticks, 987654u);
-  EXPECT_EQ(parse_stat("12 (a) S 1 (b c) S 1" + kRest)->ref.start_ticks, 987654u);
-}
-
-TEST(ProcStat, ShortOrStrangeTextIsRefused) {
-  for (const char* text : {"", "12", "12 (sleep", "12 (sleep) S 1 2 3", ")))", "12 a) S 1", ")(", "12 (a) S",
-                           "1 (a) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 x 20"})
-    EXPECT_FALSE(parse_stat(text)) << text;
-  for (const char* parent : {"x", "-1"}) EXPECT_FALSE(parse_stat("12 (a) S " + (parent + kRest))) << parent;
-}
-
-TEST(ProcStat, NameAndParentAreReadWhateverTheNameIs) {
-  const auto stat = parse_stat("12 (a) S 1 (b\n\xff)) S 77" + kRest);
-  ASSERT_TRUE(stat);
-  EXPECT_EQ(stat->name,
-            "a) S 1 (b?"
-            "?)");
-  EXPECT_EQ(stat->parent, 77);
-}
-
 }  // namespace
-}  // namespace tranche::os
+}  // namespace tranche
