@@ -57,7 +57,7 @@ constexpr std::array<std::pair<const char*, std::string ChosenConfig::*>, 5> kFi
     {{"name", &ChosenConfig::name},
      {"chosenBy", &ChosenConfig::chosen_by},
      {"label", &ChosenConfig::label},
-     {"source", &ChosenConfig::source},
+     {"source", &ChosenConfig::path},
      {"text", &ChosenConfig::text}}};
 
 }  // namespace

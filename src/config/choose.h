@@ -32,7 +32,8 @@ struct LabelSeen {
   std::string key = kConfigLabel;
   std::string node;
   std::optional<std::string> why;  // why it is not known
-  std::string value;               // "" equals no label
+  std::string value = {};          // "" equals no label
+  bool pending = false;            // not known yet, but it may be shortly
   friend bool operator==(const LabelSeen&, const LabelSeen&) = default;
 };
 
@@ -69,9 +70,9 @@ Decision decide(const NamedConfigs& set, const LabelSeen& label, const ChoiceRul
 // (docs/internals/decisions/0013-configuration-per-node.md). A JSON document. Fuzzed: parse ∘ render is the identity.
 struct ChosenConfig {
   std::string name{};       // "" = the only one, or the empty one
-  std::string chosen_by{};  // a value of ChosenBy; "file" = given explicitly; "defaults" = no file at all
+  std::string chosen_by{};  // a value of ChosenBy; "file" = given explicitly; "defaults" = no file; "" = none in effect
   std::string label{};      // the node label's value at that time
-  std::string source{};     // for Problems: "ConfigMap gpu/configs[mps-two]", a path; "" = none
+  std::string path{};       // for Problems: a file, "ConfigMap gpu/configs[mps-two]"; "" = none
   std::string text{};       // the complete text
   friend bool operator==(const ChosenConfig&, const ChosenConfig&) = default;
 };

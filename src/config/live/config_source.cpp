@@ -17,14 +17,14 @@ namespace {
 
 constexpr auto kProgram = Program::kDevicePlugin;
 
-ConfigView view_of(const std::string& text, const std::string& source, const Invocation& invocation,
-                   Program program = kProgram) {
-  ConfigView next{resolve(parse(text, source, invocation.unknown_keys), program, invocation), source};
+ConfigView view_of(ChosenConfig content, const Invocation& invocation, Program program = kProgram) {
+  ConfigView next{resolve(parse(content.text, content.path, invocation.unknown_keys), program, invocation),
+                  std::move(content)};
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
   for (auto& problem : cdi::read_features(next.config.run).problems) next.problems.push_back(std::move(problem));
   next.in_force = !has_error(next.problems);
-  next.chosen_by = source.empty() ? "defaults" : "file";
-  next.hash = content_hash(text);
+  if (next.chosen_by.empty()) next.chosen_by = next.path.empty() ? "defaults" : "file";
+  next.hash = content_hash(next.text);
   return next;
 }
 
@@ -104,7 +104,7 @@ ConfigView load_config(const Invocation& invocation, Program program) {
   const std::string path = config_file_of(program, invocation);
   const auto text = file_text(path);
   if (!text) return view_of_unreadable(path, text.error());
-  return view_of(*text, path, invocation, program);
+  return view_of({.path = path, .text = *text}, invocation, program);
 }
 
 void log_problems(const std::vector<Problem>& problems) {
@@ -135,42 +135,34 @@ ConfigSource::ConfigSource(Invocation invocation, ConfigPlaces places)
 
 ConfigSource::~ConfigSource() = default;
 
-ConfigView ConfigSource::load(const ChosenConfig& content) const {
-  ConfigView next = view_of(content.text, content.source, invocation_);
-  next.name = content.name;
-  if (!content.chosen_by.empty()) next.chosen_by = content.chosen_by;
-  return next;
-}
-
 // One megabyte takes 0.4 s, and a loop that serves must not wait for it.
 void ConfigSource::load_newest(ChosenConfig newest, std::vector<Problem> found) {
-  if (!worker_) return take(load(newest), newest, found);
+  if (!worker_) return take(view_of(std::move(newest), invocation_), found);
   worker_->run(*loop_, [this, number = ++newest_, newest = std::move(newest), found = std::move(found)] {
-    auto view = number == newest_ ? load(newest) : ConfigView{};
-    return [this, number, newest, found, view = std::move(view)] {
-      if (number == newest_) take(view, newest, found);
+    auto view = number == newest_ ? view_of(newest, invocation_) : ConfigView{};
+    return [this, number, found, view = std::move(view)] {
+      if (number == newest_) take(view, found);
     };
   });
 }
 
-void ConfigSource::take(ConfigView next, const ChosenConfig& content, const std::vector<Problem>& found) {
+void ConfigSource::take(ConfigView next, const std::vector<Problem>& found) {
   next.problems.insert(next.problems.begin(), found.begin(), found.end());
   if (!next.in_force && !view_.in_force && !waits()) return publish(std::move(next));
   if (!next.in_force) return refuse(std::move(next.problems));
-  if (!places_.written.empty()) last_label_ = content.label;
-  put(std::move(next), content.text);
+  if (!places_.written.empty()) last_label_ = next.label;
+  put(std::move(next));
 }
 
 void ConfigSource::read_file() {
   const std::string path = config_file_of(kProgram, invocation_);
   const auto text = file_text(path);
-  if (!text) return take(view_of_unreadable(path, text.error()), {}, {});
-  load_newest({.source = path, .text = *text}, {});
+  if (!text) return take(view_of_unreadable(path, text.error()), {});
+  load_newest({.path = path, .text = *text}, {});
 }
 
-void ConfigSource::put(ConfigView next, const std::string& text) {
+void ConfigSource::put(ConfigView next) {
   if (patience_) patience_->stop();
-  text_ = text;
   next.label = last_label_.value_or("");
   publish(std::move(next));
 }
@@ -178,11 +170,11 @@ void ConfigSource::put(ConfigView next, const std::string& text) {
 void ConfigSource::refuse(std::vector<Problem> problems) {
   ++newest_;
   if (!view_.in_force && last_) {
-    ConfigView next = load(*last_);
+    ConfigView next = view_of(*last_, invocation_);
     if (next.in_force) {
       next.problems = std::move(problems);
       next.last_good = true;
-      return put(std::move(next), last_->text);
+      return put(std::move(next));
     }
   }
   ConfigView next = view_;
@@ -265,16 +257,16 @@ void ConfigSource::decide() {
   if (!patience_) return;  // called from the constructor of cluster_
   const auto found = places_.dir.empty() ? cluster_->configs() : read_config_dir(places_.dir);
   const auto label = cluster_->label();
-  if (patience_->running() && (found.pending || cluster_->label_pending())) return;
+  if (patience_->running() && (found.pending || label.pending)) return;
   if (!label.why) last_label_ = label.value;
   auto decision = config::decide(found, label, places_.rules, last_label_, view_.in_force || last_);
   if (!decision.choice) return refuse(std::move(decision.problems));
   ChosenConfig content{.name = decision.choice->name, .chosen_by = std::string(to_string(decision.choice->by))};
   if (!content.name.empty()) {
-    content.source = found.sources.at(content.name);
+    content.path = found.sources.at(content.name);
     const auto& text = found.texts.at(content.name);
     if (!text) {
-      decision.problems.push_back(error_in(content.source, "cannot be read: " + to_string(text.error()),
+      decision.problems.push_back(error_in(content.path, "cannot be read: " + to_string(text.error()),
                                            "make it readable and at most 1 MiB large, or choose another one"));
       return refuse(std::move(decision.problems));
     }
@@ -304,7 +296,7 @@ void ConfigSource::read_written() {
 
 void ConfigSource::write_down() {
   if (places_.write_down.empty() || loop_ == nullptr || !view_.in_force) return;
-  auto record = render_chosen({view_.name, view_.chosen_by, last_label_.value_or(""), view_.path, text_});
+  auto record = render_chosen(view_);
   if (written_ == record) return;
   const auto place = os::parts_of(places_.write_down);
   const auto dir = os::Dir::create(place.directory);
@@ -386,7 +378,7 @@ void ClusterConfigs::watch_map(kube::KubeClient& client) {
 }
 
 LabelSeen ClusterConfigs::label() const {
-  LabelSeen seen{places_.label, places_.node_name, {}, {}};
+  LabelSeen seen{places_.label, places_.node_name, {}};
   if (places_.node_name.empty())
     seen.why = "the name of this node is not known (--node-name, $NODE_NAME)";
   else if (!label_)
@@ -395,11 +387,8 @@ LabelSeen ClusterConfigs::label() const {
     seen.value = **label_;
   else
     seen.why = label_->error().what;
+  seen.pending = !label_ && !off_ && !places_.node_name.empty();
   return seen;
-}
-
-bool ClusterConfigs::label_pending() const {
-  return !label_ && !off_ && !places_.node_name.empty();
 }
 
 NamedConfigs ClusterConfigs::configs() const {

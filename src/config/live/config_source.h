@@ -62,7 +62,6 @@ class ClusterConfigs {
   void hand_on_node(std::function<void(const nlohmann::json* node)> on_node) { on_node_ = std::move(on_node); }
 
   LabelSeen label() const;
-  bool label_pending() const;  // not known yet, but it may be shortly
   NamedConfigs configs() const;
 
  private:
@@ -82,15 +81,12 @@ class ClusterConfigs {
   std::unique_ptr<kube::WatchObject> map_watch_;
 };
 
-// The configuration and `explained` are those in effect; `problems` are of the newest content, even if it was refused.
-struct ConfigView : Resolved {
-  std::string path{};       // a file, "ConfigMap gpu/configs[mps-two]"; "" = defaults, flags and variables only
-  std::string name{};       // among several, "" if there are not several, and for the empty configuration
-  std::string chosen_by{};  // "label", "default", "named", "single", "empty", "file", "defaults"; "" = none in effect
-  std::string label{};      // the node label's value, if it is used
-  std::string hash{};       // of the content in effect (config/choose.h)
-  bool in_force = false;    // a configuration is in effect
-  bool last_good = false;   // the newest content was refused, an older one is in effect
+// The configuration, its content and `explained` are those in effect; `problems` are of the newest content, even if it
+// was refused.
+struct ConfigView : Resolved, ChosenConfig {
+  std::string hash{};      // of the content (config/choose.h)
+  bool in_force = false;   // a configuration is in effect
+  bool last_good = false;  // the newest content was refused, an older one is in effect
   friend bool operator==(const ConfigView&, const ConfigView&) = default;
 };
 
@@ -130,15 +126,14 @@ class ConfigSource {
 
  private:
   bool waits() const { return places_.named() || !places_.written.empty(); }
-  ConfigView load(const ChosenConfig& content) const;
   // Puts it in effect or refuses it once it is parsed; `found`: Problems of the choice, which come before its own.
   void load_newest(ChosenConfig newest, std::vector<Problem> found);
-  void take(ConfigView next, const ChosenConfig& content, const std::vector<Problem>& found);
+  void take(ConfigView next, const std::vector<Problem>& found);
   void read_file();
   void read_written();
   void read_last();  // the record of an earlier run
   void decide();
-  void put(ConfigView next, const std::string& text);
+  void put(ConfigView next);
   void refuse(std::vector<Problem> problems);
   void publish(ConfigView next);
   void write_down();
@@ -150,7 +145,6 @@ class ConfigSource {
   ConfigPlaces places_;
   ConfigView view_;
   bool wrong_ = false;  // the command line
-  std::string text_;    // in effect
   std::optional<std::string> last_label_;
   std::optional<ChosenConfig> last_;  // recorded in an earlier run
   std::string written_;               // the record that this program wrote

@@ -59,11 +59,12 @@ class ConfigManager {
   }
 
   void decide() {
-    if (patient_ && cluster_->label_pending()) return;
+    const auto label = cluster_->label();
+    if (patient_ && label.pending) return;
     patient_ = false;
     const auto found = config::read_config_dir(options_.source_dir);
     const bool something_in_force = applied_ || os::read_link(options_.target);
-    const auto decision = config::decide(found, cluster_->label(), options_.rules, linked_name(), something_in_force);
+    const auto decision = config::decide(found, label, options_.rules, linked_name(), something_in_force);
     say(decision.problems);
     if (decision.choice) {
       apply(*decision.choice, found);
@@ -137,12 +138,8 @@ class ConfigManager {
 constexpr std::size_t kLongestName = 15;  // of a process, in the kernel
 constexpr std::size_t kLongestMountTable = std::size_t{8} << 20;
 
-std::string_view last_part(std::string_view path) {
-  return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-}
-
 // Of a process in the same pod only: reading the command line of any other could block for as long as its owner likes.
-bool has_name(pid_t pid, std::string_view wanted) {
+bool has_name(pid_t pid, const std::string& wanted) {
   const std::string proc = "/proc/" + std::to_string(pid);
   const auto words = os::read_file(proc + "/cmdline");
   if (!words || words->empty()) return false;  // a kernel thread, or a process that has just exited
@@ -159,17 +156,17 @@ std::optional<containers::MountedDirectory> folder_of(const std::string& process
 
 // By the kernel's record of the process's name and executable, which the process chooses. Only the mount table of a
 // process with this name is read, because the kernel can need seconds to write one.
-bool seems_called(std::string_view wanted, pid_t pid) {
+bool seems_called(const std::string& wanted, pid_t pid) {
   const auto sight = os::look_at_process(pid);
   const auto program = os::read_link("/proc/" + std::to_string(pid) + "/exe").value_or("");
-  return is_called(wanted, "", program) || (sight && sight->name == last_part(wanted).substr(0, kLongestName));
+  return is_called(wanted, "", program) || (sight && sight->name == os::parts_of(wanted).name.substr(0, kLongestName));
 }
 
 }  // namespace
 
-bool is_called(std::string_view wanted, std::string_view argv0, std::string_view program) {
-  const auto name = last_part(wanted);
-  return !name.empty() && (last_part(argv0) == name || last_part(program) == name);
+bool is_called(const std::string& wanted, const std::string& argv0, const std::string& program) {
+  const auto name = os::parts_of(wanted).name;
+  return !name.empty() && (os::parts_of(argv0).name == name || os::parts_of(program).name == name);
 }
 
 Result<pid_t> signal_reader(const std::string& wanted, const std::string& folder, int signal) {

@@ -5,7 +5,6 @@
 #include <sys/types.h>
 
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -19,7 +18,7 @@ namespace tranche::programs {
 
 // Whether a process has that name: the last part of its argv[0], or of its executable. `wanted` may also be a path:
 // NVIDIA's chart specifies /usr/bin/mps-control-daemon, whose argv[0] is mps-control-daemon. Pure.
-bool is_called(std::string_view wanted, std::string_view argv0, std::string_view program);
+bool is_called(const std::string& wanted, const std::string& argv0, const std::string& program);
 
 // Sends `signal` to the first process of that name (also by the kernel's record of it), except this one, that sees the
 // same directory at `folder` (the volume shared by the containers of one pod). Uses a pidfd, so a process with a
