@@ -26,19 +26,19 @@ Problem unknown(const char* flag, std::string_view word, const std::vector<std::
                     meant.empty() ? "write one of " + join(all, ", ") : "did you mean " + meant + "?");
 }
 
-void read_flags(const std::vector<std::string>& given, ReadFeatures& into) {
+void read_flags(const std::vector<std::string>& given, Features& into) {
   constexpr const char* kFlag = "--cdi-feature-flags";
   for (const std::string& word : given) {
     if (std::ranges::find(kFeatures, word) == kFeatures.end()) into.problems.push_back(unknown(kFlag, word, kFeatures));
-    if (word == kExplicitLibraries) into.features.explicit_driver_libraries = true;
-    if (word == kNoIpcSockets) into.features.no_ipc_sockets = true;
+    if (word == kExplicitLibraries) into.explicit_driver_libraries = true;
+    if (word == kNoIpcSockets) into.no_ipc_sockets = true;
     if (word == kAnnotations)
       into.problems.push_back(
           warning_in(kFlag, word + " has no effect: specs are written without annotations", "leave it out"));
   }
 }
 
-void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
+void read_hooks(const std::vector<std::string>& given, Features& into) {
   auto known = enum_names<HookName>();
   known.insert(known.begin(), "all");
   for (const std::string& word : given) {
@@ -46,14 +46,14 @@ void read_hooks(const std::vector<std::string>& given, ReadFeatures& into) {
       into.problems.push_back(unknown("--cdi-disable-hooks", word, known));
     for (const auto name : known)
       if (const auto hook = enum_of<HookName>(name); hook && (word == name || word == "all"))
-        into.features.disabled_hooks.insert(*hook);
+        into.disabled_hooks.insert(*hook);
   }
 }
 
 }  // namespace
 
-ReadFeatures read_features(const config::PluginRun& run) {
-  ReadFeatures read;
+Features read_features(const config::PluginRun& run) {
+  Features read;
   read_flags(run.cdi_feature_flags, read);
   read_hooks(run.cdi_disable_hooks, read);
   return read;

@@ -26,13 +26,9 @@ struct Features {
   bool explicit_driver_libraries = false;
   bool no_ipc_sockets = false;
   std::set<HookName> disabled_hooks;
+  std::vector<Problem> problems;
   friend bool operator==(const Features&, const Features&) = default;
 };
-
-struct ReadFeatures {
-  Features features;
-  std::vector<Problem> problems;
-};
-ReadFeatures read_features(const config::PluginRun& run);
+Features read_features(const config::PluginRun& run);
 
 }  // namespace tranche::cdi

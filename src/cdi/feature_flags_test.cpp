@@ -9,12 +9,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-ReadFeatures features(std::vector<std::string> words) {
+Features features(std::vector<std::string> words) {
   config::PluginRun run;
   run.cdi_feature_flags = std::move(words);
   return read_features(run);
 }
-ReadFeatures hooks(std::vector<std::string> words) {
+Features hooks(std::vector<std::string> words) {
   config::PluginRun run;
   run.cdi_disable_hooks = std::move(words);
   return read_features(run);
@@ -25,10 +25,10 @@ TEST(CdiFeatures, KnowsEveryFeatureFlagOfNvidias) {
       features({"enable-explicit-driver-libraries", "disable-nvsandboxutils", "disable-multiple-csv-devices",
                 "no-additional-gids-for-device-nodes", "disable-ipc-discoverer"});
   EXPECT_THAT(read.problems, IsEmpty());
-  EXPECT_TRUE(read.features.explicit_driver_libraries);
-  EXPECT_TRUE(read.features.no_ipc_sockets);
-  EXPECT_FALSE(features({}).features.explicit_driver_libraries);
-  EXPECT_FALSE(features({}).features.no_ipc_sockets);
+  EXPECT_TRUE(read.explicit_driver_libraries);
+  EXPECT_TRUE(read.no_ipc_sockets);
+  EXPECT_FALSE(features({}).explicit_driver_libraries);
+  EXPECT_FALSE(features({}).no_ipc_sockets);
 }
 
 TEST(CdiFeatures, SaysThatCoherentAnnotationsAreNotWritten) {
@@ -53,10 +53,10 @@ TEST(CdiFeatures, AsksWhichWordWasMeant) {
 }
 
 TEST(CdiFeatures, TurnsHooksOffOneByOneOrAll) {
-  EXPECT_THAT(hooks({"chmod", "enable-cuda-compat"}).features.disabled_hooks,
+  EXPECT_THAT(hooks({"chmod", "enable-cuda-compat"}).disabled_hooks,
               testing::UnorderedElementsAre(HookName::kChmod, HookName::kEnableCudaCompat));
-  EXPECT_THAT(hooks({"all"}).features.disabled_hooks, SizeIs(6));
-  EXPECT_THAT(hooks({}).features.disabled_hooks, IsEmpty());
+  EXPECT_THAT(hooks({"all"}).disabled_hooks, SizeIs(6));
+  EXPECT_THAT(hooks({}).disabled_hooks, IsEmpty());
   EXPECT_THAT(
       hooks({"create-symlinks", "update-ldcache", "disable-device-node-modification", "update-application-profile"})
           .problems,

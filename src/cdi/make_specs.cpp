@@ -5,6 +5,8 @@
 #include <set>
 #include <string_view>
 
+#include "os/files/files.h"
+
 namespace tranche::cdi {
 namespace {
 
@@ -17,25 +19,6 @@ const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "r
 // Writable, as sockets require.
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
-
-std::string folder_of(const std::string& path) {  // "/usr/lib64"
-  const auto slash = path.rfind('/');
-  return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string base_of(const std::string& path) {  // "libcuda.so.1"
-  return path.substr(path.rfind('/') + 1);
-}
-
-std::string_view without_slash_at_end(std::string_view path) {
-  while (!path.empty() && path.back() == '/') path.remove_suffix(1);
-  return path;
-}
-
-// `path` below `root`: "/run/driver/usr/lib64/x"; "" and "/" are the root of the host.
-std::string below(std::string_view root, std::string_view path) {
-  return std::string(without_slash_at_end(root)).append(path);
-}
 
 const Found* find(const std::vector<Found>& all, const std::string& path) {
   const auto found = std::ranges::find(all, path, &Found::path);
@@ -81,11 +64,11 @@ class Maker {
   // ---- edits
 
   // Without the trailing "/dev" that NVIDIA's flag may have.
-  std::string_view device_root() const {
+  std::string device_root() const {
     const config::Flags& flags = config_.flags;
     if (files_.nodes_in_driver_root || flags.nvidia_dev_root.empty()) return flags.nvidia_driver_root;
-    std::string_view root = without_slash_at_end(flags.nvidia_dev_root);
-    if (root.ends_with("/dev")) root.remove_suffix(4);
+    std::string root = os::under_root(flags.nvidia_dev_root, "");
+    if (root.ends_with("/dev")) root.resize(root.size() - 4);
     return root;
   }
 
@@ -96,7 +79,8 @@ class Maker {
     DeviceNode added;
     added.path = node.path;
     added.permissions = "rw";
-    if (std::string host = below(device_root(), node.real); host != added.path) added.host_path = std::move(host);
+    if (std::string host = os::under_root(device_root(), node.real); host != added.path)
+      added.host_path = std::move(host);
     if (std::ranges::find(edits.device_nodes, added) == edits.device_nodes.end())
       edits.device_nodes.push_back(std::move(added));
   }
@@ -133,7 +117,7 @@ class Maker {
     Hook hook;
     hook.name = "createContainer";
     hook.path = config_.flags.plugin.nvidia_ctk_path;
-    hook.args = {base_of(hook.path)};
+    hook.args = {os::parts_of(hook.path).name};
     if (hook.args.front() == "nvidia-ctk") hook.args.emplace_back("hook");
     hook.args.emplace_back(to_string(name));
     hook.args.insert(hook.args.end(), arguments.begin(), arguments.end());
@@ -144,11 +128,11 @@ class Maker {
   void add_ldcache_hook(Edits& edits, const std::vector<Found>& libraries) const {
     std::set<std::string> folders;
     for (const Found& library : libraries) {
-      const std::string base = base_of(library.path);
+      const auto [folder, base] = os::parts_of(library.path);
       const auto suffix = base.rfind(".so");
       const bool is_library = base.starts_with("lib") && suffix != std::string::npos &&
                               (suffix + 3 == base.size() || base[suffix + 3] == '.');
-      if (is_library) folders.insert(folder_of(library.path));
+      if (is_library) folders.insert(folder);
     }
     std::vector<std::string> arguments;
     for (const std::string& folder : folders) {
@@ -159,7 +143,7 @@ class Maker {
   }
 
   Mount mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const {
-    return {below(config_.flags.nvidia_driver_root, real), path, std::move(options)};
+    return {os::under_root(config_.flags.nvidia_driver_root, real), path, std::move(options)};
   }
 
   // ---- GPUs and MIG devices
@@ -228,10 +212,11 @@ class Maker {
   std::vector<Link> with_usual_links(std::vector<Link> links) const {
     const auto want = [&](const Found& library, const std::string& prefix, const std::string& link,
                           const std::string& target) {
-      const std::string path = folder_of(library.path) + "/" + link;
-      if (!base_of(library.path).starts_with(prefix)) return;
+      const auto [folder, base] = os::parts_of(library.path);
+      const std::string path = folder + "/" + link;
+      if (!base.starts_with(prefix)) return;
       if (std::ranges::find(links, path, &Link::path) == links.end())
-        links.push_back({path, target.empty() ? base_of(library.path) : target, library.real});
+        links.push_back({path, target.empty() ? base : target, library.real});
     };
     for (const Found& library : files_.libraries) {
       want(library, "libcuda.so.", "libcuda.so", "libcuda.so.1");

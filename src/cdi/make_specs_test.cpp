@@ -172,7 +172,7 @@ TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
   EXPECT_THAT(hooks(gpu_spec().edits), Not(Contains(HasSubstr("cuda-compat"))));
   config::PluginRun run;
   run.cdi_disable_hooks = {"all"};
-  features_ = read_features(run).features;
+  features_ = read_features(run);
   EXPECT_THAT(gpu_spec().edits.hooks, IsEmpty());
   EXPECT_THAT(mounts(gpu_spec().edits), SizeIs(1));
 }

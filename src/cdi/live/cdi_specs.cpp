@@ -47,6 +47,7 @@ CdiSpecs::~CdiSpecs() = default;
 void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu::Inventory>& inventory) {
   if (!uses_cdi(config.config)) {
     wanted_.reset();
+    retry_.stop();
     watch_.reset();
     watched_.clear();
     return say({}, "");
@@ -66,8 +67,8 @@ void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu:
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   const auto& [config, inventory, options] = input;
   TRY(const auto files, find_driver_files(config, options.driver_root_here, options.system_root, inventory));
-  const Features features = read_features(config.run).features;  // the configuration reports their errors
-  auto made = make_specs(inventory, config, features, files);
+  auto made =
+      make_specs(inventory, config, read_features(config.run), files);  // the configuration reports their errors
 
   Outcome outcome;
   TRY(outcome.files, write_specs(options.cdi_root, made.specs));
@@ -78,25 +79,16 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
 }
 
 void CdiSpecs::run() {
-  if (running_) {
-    again_ = true;
-    return;
-  }
   retry_.stop();
-  running_ = true;
-  worker_.run([this, input = wanted_] {
-    auto outcome = make_and_write(*input);
-    loop_.post([this, outcome = std::move(outcome)] { take(outcome); });
+  worker_.run(loop_, [this, number = ++newest_, input = wanted_]() -> std::function<void()> {
+    if (number != newest_) return [] {};
+    return [this, outcome = make_and_write(*input)] {
+      if (wanted_) take(outcome);
+    };
   });
 }
 
 void CdiSpecs::take(const Result<Outcome>& outcome) {
-  running_ = false;
-  if (!wanted_) return;  // disabled meanwhile
-  if (again_) {
-    again_ = false;
-    run();
-  }
   auto classes = classes_;
   std::string problem;
   if (outcome) {
@@ -107,17 +99,11 @@ void CdiSpecs::take(const Result<Outcome>& outcome) {
     problem = join(outcome->notes, "; ");
   } else {
     problem = to_string(within(outcome.error(), "CDI specs could not be written, those from before stay"));
-    if (!running_) run_after(kRetryAfter);
+    retry_.start(kRetryAfter, [this] { run(); });
   }
   if (!problem.empty() && problem != problem_) log::warning("cdi.problem", {{"what", problem}});
   watch_devices();
   say(std::move(classes), std::move(problem));
-}
-
-void CdiSpecs::run_after(Duration wait) {
-  retry_.start(wait, [this] {
-    if (wanted_) run();
-  });
 }
 
 // A node that appears later (nvidia-uvm is loaded at first use) must be added to the specs.
@@ -150,7 +136,7 @@ void CdiSpecs::device_changed(const std::string& name) {
     const auto dir = os::Dir::open(watched_);
     if (dir && dir->exists(name) == nodes_.contains(name)) return;
   }
-  run_after(kSettle);
+  retry_.start(kSettle, [this] { run(); });
 }
 
 void CdiSpecs::say(std::set<std::string> classes, std::string problem) {

@@ -3,11 +3,11 @@
 // strategy uses CDI; otherwise does nothing. Searching and writing happen on the worker; all other calls are on the
 // loop's thread. Files stay when the strategy is disabled and when the program ends: kubelet restarts a container of a
 // running pod with its earlier Allocate response, and the runtime then needs the file (docs/reference/cdi.md).
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,13 +35,7 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
 // --- the device nodes in Allocate responses besides the devices' own: the driver's control nodes and the IMEX channel.
 // A look is a handful of stat calls.
 
-// Where this process finds the driver's device nodes: `driver_root` if it has a `dev` folder, else `system_root`.
-std::string container_dev_root(const std::string& driver_root, const std::string& system_root = "/");
-
-// The `paths` ("/dev/nvidiactl") that exist under `root`, in the same order.
-std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root = "/");
-
-// Whether the channel's node is a character device under the container dev root or, failing that, `system_root`.
+// Whether the channel's node is a character device under one of the roots.
 bool imex_channel_exists(const std::string& driver_root, const std::string& system_root = "/");
 
 // A channel that is configured and missing: an error if it is required, else a warning, and it is omitted from
@@ -52,10 +46,11 @@ std::vector<Problem> imex_problems(const config::Imex& imex, bool exists);
 std::string imex_block(const config::Imex& imex, bool exists);
 
 struct DeviceNodes {
-  std::vector<std::string> control;
-  bool imex_channel = false;  // configured, and its node exists
+  std::vector<std::string> control;  // those that exist
+  bool imex_channel = false;         // configured, and its node exists
 };
-DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root);
+DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root,
+                              const std::string& system_root = "/");
 
 struct CdiOptions {
   std::string cdi_root = kDefaultCdiRoot;
@@ -86,16 +81,14 @@ class CdiSpecs {
   void take(const Result<Outcome>& outcome);
   void watch_devices();
   void device_changed(const std::string& name);
-  void run_after(Duration wait);
   void say(std::set<std::string> classes, std::string problem);
 
   os::Loop& loop_;
   os::Worker& worker_;
   CdiOptions options_;
   std::function<void()> changed_;
-  std::shared_ptr<const Input> wanted_;  // null: no CDI
-  bool running_ = false;
-  bool again_ = false;  // something changed while the job was running
+  std::shared_ptr<const Input> wanted_;    // null: no CDI
+  std::atomic<std::uint64_t> newest_ = 0;  // the number of the last job; earlier ones that have not begun are skipped
   os::Timer retry_{loop_};
   std::string watched_;          // the directory of device nodes
   std::set<std::string> nodes_;  // its entries at the last check

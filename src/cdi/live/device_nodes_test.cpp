@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include <array>
 #include <filesystem>
 #include <fstream>
 
@@ -39,26 +38,15 @@ struct Roots : ::testing::Test {
   std::string system = scratch / "system";
 };
 
-using ContainerDevRoot = Roots;
 using ControlNodes = Roots;
 using ImexChannel = Roots;
 
-TEST_F(ContainerDevRoot, IsTheDriverRootWhereThatHasADevFolder) {
-  EXPECT_EQ(container_dev_root(driver, system), system);
-  file(driver, "/dev/nvidia0");
-  EXPECT_EQ(container_dev_root(driver, system), driver);
-  EXPECT_EQ(container_dev_root("/nowhere/at/all"), "/");
-  fs::remove_all(driver + "/dev");
-  file(driver, "/dev");
-  EXPECT_EQ(container_dev_root(driver, system), system) << "a file of that name is no folder of devices";
-}
-
 TEST_F(ControlNodes, AreThoseThatExistInTheirOrder) {
-  constexpr std::array<std::string_view, 3> kNodes{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-modeset"};
-  EXPECT_THAT(existing_nodes(kNodes, system), IsEmpty());
+  const auto nodes = [this] { return find_device_nodes({}, gpu::Platform::kNvml, driver, system).control; };
+  EXPECT_THAT(nodes(), IsEmpty());
   file(system, "/dev/nvidia-modeset");
   file(system, "/dev/nvidiactl");
-  EXPECT_THAT(existing_nodes(kNodes, system), ElementsAre("/dev/nvidiactl", "/dev/nvidia-modeset"));
+  EXPECT_THAT(nodes(), ElementsAre("/dev/nvidiactl", "/dev/nvidia-modeset"));
 }
 
 TEST_F(ImexChannel, IsFoundUnderTheDriverRootAndElseUnderTheOrdinaryOne) {

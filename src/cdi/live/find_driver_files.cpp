@@ -5,7 +5,6 @@
 #include <array>
 #include <functional>
 #include <iterator>
-#include <set>
 
 #include "base/text.h"
 #include "cdi/csv.h"
@@ -109,22 +108,18 @@ std::string find_library_folder(const os::RootView& root, const std::string& nam
   for (const std::string& folder : folders) {
     const auto place = root.look(folder + "/libcuda.so.1");
     if (!place || !place->is_file()) continue;
-    const auto slash = place->path.rfind('/');
-    if (slash != std::string::npos && place->path.substr(slash + 1) == name) return place->path.substr(0, slash);
+    if (auto [target, target_name] = os::parts_of(place->path); target_name == name) return target;
   }
   return {};
 }
 
-// Links in the folder that lead to one of the libraries.
-void find_links(const os::RootView& root, const std::string& folder, const std::set<std::string>& libraries,
-                std::vector<Link>& links) {
-  for (const std::string& name : root.list(folder)) {
-    const std::string path = folder + "/" + name;
-    const auto text = root.link_text(path);
-    const auto place = text ? root.look(path) : std::nullopt;
-    if (!place || !libraries.contains(place->path)) continue;
+// Adds the path if it is a link that leads to one of the files.
+void find_link_to(const os::RootView& root, const std::string& path, const std::vector<Found>& files,
+                  std::vector<Link>& links) {
+  const auto text = root.link_text(path);
+  const auto place = text ? root.look(path) : std::nullopt;
+  if (place && std::ranges::find(files, place->path, &Found::real) != files.end())
     links.push_back({path, text->front() == '/' ? place->path : *text, place->path});
-  }
 }
 
 // Regular files only: links to them are created in the container.
@@ -171,10 +166,9 @@ Status find_libraries(const os::RootView& root, const std::string& driver_versio
   std::erase_if(files.explicit_libraries,
                 [&](const Found& file) { return std::ranges::find(files.libraries, file) != files.libraries.end(); });
 
-  std::set<std::string> reals;
-  for (const Found& library : files.libraries) reals.insert(library.real);
   for (const std::string inner : {"", "/vdpau", "/gbm", "/nvidia/xorg"})
-    find_links(root, folder + inner, reals, files.links);
+    for (const std::string& name : root.list(folder + inner))
+      find_link_to(root, folder + inner + "/" + name, files.libraries, files.links);
   return {};
 }
 
@@ -214,13 +208,8 @@ DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const
     if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
     std::ranges::move(find_nodes(devices, {kDri + name}), std::back_inserter(drm.nodes));
   }
-  for (const std::string suffix : {"-card", "-render"}) {
-    const std::string path = std::string(kDri) + "by-path/pci-" + address + suffix;
-    const auto text = devices.link_text(path);
-    const auto place = text ? devices.look(path) : std::nullopt;
-    if (!place || std::ranges::find(drm.nodes, place->path, &Found::real) == drm.nodes.end()) continue;
-    drm.by_path_links.push_back({path, text->front() == '/' ? place->path : *text, place->path});
-  }
+  for (const std::string suffix : {"-card", "-render"})
+    find_link_to(devices, std::string(kDri) + "by-path/pci-" + address + suffix, drm.nodes, drm.by_path_links);
   return drm;
 }
 
@@ -290,17 +279,11 @@ void find_tegra(const os::RootView& driver, const os::RootView& system, const os
                                       "install NVIDIA's packages for Tegra on the node"));
 }
 
-// The path of a host file relative to the host's driver root; "" if it is not below that.
-std::string relative_to_driver_root(std::string root, const std::string& path) {
-  while (!root.empty() && root.back() == '/') root.pop_back();
-  return path.starts_with(root + "/") ? path.substr(root.size()) : "";
-}
-
 // A missing program proves something only if the host's driver root is visible through a mount.
 bool is_hook_program_missing(const os::RootView& driver, bool mounted, const config::Flags& flags) {
-  const std::string path = relative_to_driver_root(flags.nvidia_driver_root, flags.plugin.nvidia_ctk_path);
-  if (!mounted || path.empty()) return false;
-  const auto place = driver.look(path);
+  const std::string root = os::under_root(flags.nvidia_driver_root, "/"), &path = flags.plugin.nvidia_ctk_path;
+  if (!mounted || !path.starts_with(root)) return false;
+  const auto place = driver.look(path.substr(root.size() - 1));
   return !place || !place->is_program();
 }
 
@@ -372,31 +355,20 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
   return files;
 }
 
-std::string container_dev_root(const std::string& driver_root, const std::string& system_root) {
-  const auto mode = mode_of(driver_root, "/dev");
-  return mode && S_ISDIR(*mode) ? driver_root : system_root;
-}
-
-std::vector<std::string> existing_nodes(std::span<const std::string_view> paths, const std::string& root) {
-  std::vector<std::string> existing;
-  for (const std::string_view path : paths)
-    if (mode_of(root, path)) existing.emplace_back(path);
-  return existing;
-}
-
 bool imex_channel_exists(const std::string& driver_root, const std::string& system_root) {
-  const auto is_in = [](const std::string& root) {
-    const auto mode = mode_of(root, config::kImexChannelNode);
-    return mode && S_ISCHR(*mode);
-  };
-  return is_in(container_dev_root(driver_root, system_root)) || is_in(system_root);
+  return std::ranges::any_of(std::array{driver_root, system_root}, [](const std::string& root) {
+    return S_ISCHR(mode_of(root, config::kImexChannelNode).value_or(0));
+  });
 }
 
-DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root) {
+DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, const std::string& driver_root,
+                              const std::string& system_root) {
   DeviceNodes nodes;
-  nodes.imex_channel = imex.channel && imex_channel_exists(driver_root);
+  nodes.imex_channel = imex.channel && imex_channel_exists(driver_root, system_root);
   // Those in this process's container, as in NVIDIA's plugin; WSL and Tegra have none.
-  if (platform == gpu::Platform::kNvml) nodes.control = existing_nodes(kControlNodes);
+  if (platform == gpu::Platform::kNvml)
+    for (const std::string_view path : kControlNodes)
+      if (mode_of(system_root, path)) nodes.control.emplace_back(path);
   return nodes;
 }
 
