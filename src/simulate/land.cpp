@@ -317,9 +317,7 @@ class Node {
       break;
     }
     auto taken = ledger.taken_on();
-    for (const auto& device : ledger.resource().devices)
-      left.devices.push_back(
-          {device.uuid, device.index, device.slots, taken[device.uuid], device.memory, Bytes{}, device.sm_count, 0});
+    for (const auto& device : ledger.resource().devices) left.devices.push_back({device, taken[device.uuid]});
     for (const PodOutcome& outcome : simulation) {
       for (const Holding& holding : outcome.holdings) {
         if (holding.resource != left.resource || holding.role == Role::kInit) continue;

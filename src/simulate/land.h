@@ -71,14 +71,9 @@ struct PodOutcome {
   friend bool operator==(const PodOutcome&, const PodOutcome&) = default;
 };
 
-struct DeviceLeft {
-  std::string uuid;
-  std::string index;
-  std::uint32_t slots = 0;
-  std::uint32_t taken = 0;
-  Bytes memory;           // of the device
-  Bytes promised_memory;  // the sum of the limits of what runs there; init containers are over by then
-  std::uint32_t sms = 0;
+struct DeviceLeft : plan::PlannedDevice {
+  std::uint32_t taken = 0;     // slots
+  Bytes promised_memory = {};  // the sum of the limits of what runs there; init containers are over by then
   std::uint64_t promised_sms = 0;
   friend bool operator==(const DeviceLeft&, const DeviceLeft&) = default;
 };

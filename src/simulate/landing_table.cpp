@@ -87,7 +87,7 @@ void write_left(const Simulation& simulation, TerminalText& out) {
       rows.push_back({left.resource, device.index, std::to_string(device.slots),
                       std::to_string(device.slots - device.taken),
                       promised(device.promised_memory.in_mib(), device.memory.in_mib(), " MiB"),
-                      promised(device.promised_sms, device.sms, "")});
+                      promised(device.promised_sms, device.sm_count, "")});
   if (rows.size() == 1) return out.line("the device plugin offers no slots");
   out.table(rows);
   for (const ResourceLeft& left : simulation.resources) {
@@ -189,7 +189,7 @@ static void to_json(Json& json, const DeviceLeft& device) {
           {"taken", device.taken},
           {"memoryMiB", device.memory.in_mib()},
           {"promisedMemoryMiB", device.promised_memory.in_mib()},
-          {"sms", device.sms},
+          {"sms", device.sm_count},
           {"promisedSms", device.promised_sms}};
 }
 
