@@ -38,7 +38,7 @@ class RelayTest : public ::testing::Test {
   }
   // In the exchange, which the relay carries unless a test decides otherwise.
   RelayAction server_says(std::string_view bytes) {
-    return step(passage_, RelayEvent::kServerSaid, {bytes, 0, false, {}}, now_, times_);
+    return step(passage_, RelayEvent::kServerSaid, {.bytes = std::string(bytes)}, now_, times_);
   }
   void until_taken() {
     passage_ = begin_passage(kPid, kStart, times_);
@@ -177,7 +177,8 @@ TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
       const auto bytes = stage == RelayStage::kCredentials ? kRelayCredentials
                          : stage == RelayStage::kType      ? kRelayNewClient
                                                            : kRelayTaken;
-      EXPECT_EQ(step(passage_, RelayEvent::kFromClient, {bytes, cut ? 0u : 1u, cut, kSelf}, now_, times_),
+      EXPECT_EQ(step(passage_, RelayEvent::kFromClient,
+                     {std::string(bytes), std::vector<os::Fd>(cut ? 0 : 1), cut, kSelf}, now_, times_),
                 RelayAction::kEnd);
       expect_end(RelayEnd::kGarbled);
     }
@@ -202,8 +203,9 @@ TEST_F(RelayTest, AClientThatSaysTooMuchWhileTheDaemonLooksForAServerIsOneThatHu
   EXPECT_EQ(say("x"), RelayAction::kNothing);
   EXPECT_TRUE(passage_.client_gone);
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
-  EXPECT_EQ(step(passage_, RelayEvent::kFromDaemon, {kRelayDescriptor, 1, false, {}}, now_, times_),
-            RelayAction::kHandOver);
+  EXPECT_EQ(
+      step(passage_, RelayEvent::kFromDaemon, {std::string(kRelayDescriptor), std::vector<os::Fd>(1)}, now_, times_),
+      RelayAction::kHandOver);
 }
 
 TEST_F(RelayTest, OnlyFourZeroBytesAcknowledge) {
@@ -365,7 +367,7 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   EXPECT_THAT(passage_.exchange.missing(), ::testing::IsEmpty());
   EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kLetIn);
   happens(RelayEvent::kClientSaid);
-  EXPECT_EQ(step(passage_, RelayEvent::kClientSaid, {"\7\0\0\0", 0, false, {}}, now_, times_), RelayAction::kNothing);
+  EXPECT_EQ(step(passage_, RelayEvent::kClientSaid, {.bytes = "\7\0\0\0"}, now_, times_), RelayAction::kNothing);
   EXPECT_EQ(passage_.exchange.context, 0u) << "the server has another number";
   EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
   EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
@@ -376,7 +378,7 @@ TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
   for (const std::uint32_t number : {0u, 1u, 0x1234u}) {
     passage_.exchange.said = kExchangeSaysContext;
     EXPECT_EQ(for_server(passage_, context_text(number)), context_text(number));
-    step(passage_, RelayEvent::kClientSaid, {context_text(number), 0, false, {}}, now_, times_);
+    step(passage_, RelayEvent::kClientSaid, {.bytes = std::string(context_text(number))}, now_, times_);
     EXPECT_EQ(passage_.exchange.context, number);
   }
 }
