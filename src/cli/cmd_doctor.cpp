@@ -18,10 +18,10 @@
 #include "doctor/check/check.h"
 #include "doctor/reset/reset_program.h"
 #include "doctor/verify/live/verify_program.h"
+#include "kube/access.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "kube/object.h"
-#include "kube/url.h"
 #include "mig/mig_plan.h"
 #include "os/socket/status_socket.h"
 

@@ -26,7 +26,7 @@
 #include "base/enum_names.h"
 #include "base/units.h"
 #include "config/model.h"
-#include "gpu/health/cause.h"
+#include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
 #include "gpu/mig/state.h"
 

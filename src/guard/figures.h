@@ -11,7 +11,7 @@
 
 #include "guard/judge.h"
 #include "guard/tenant_shares.h"
-#include "os/worker/shared_box.h"
+#include "os/worker/worker.h"
 
 namespace tranche::guard {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kube/url.h"
+#include "kube/access.h"
 
 namespace tranche::kube {
 namespace {

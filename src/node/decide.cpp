@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-#include "gpu/health/cause.h"
+#include "gpu/health/healthchecks.h"
 #include "node/observe/tenant_metrics.h"
 #include "node/reports.h"
 #include "plan/plan.h"

@@ -30,7 +30,7 @@
 #include "node/gpu/gpu_health.h"
 #include "node/grants/holders.h"
 #include "observe/pages/http_pages.h"
-#include "os/worker/shared_box.h"
+#include "os/worker/worker.h"
 #include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 

@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "config/keys.h"
 #include "golden/golden.h"
-#include "gpu/health/cause.h"
 #include "gpu/health/healthchecks.h"
 #include "labels/label.h"
 #include "make.h"

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "base/time.h"
-#include "gpu/health/cause.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
 

@@ -4,6 +4,7 @@
 // DP_ENABLE_HEALTHCHECKS. Each is a comma-separated list of XID numbers, in any case and with blanks; `all` or `xids`
 // (and, as in NVIDIA's plugin, the number 0) anywhere in it mean every XID. For each number, enabling overrides
 // disabling; disabling all and enabling some watches only those. Pure; fuzzed.
+#include <array>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -60,5 +61,28 @@ std::string to_string(const XidChoice& choice);  // "all,13,31": what parse_xid_
 // What an XID means on this node. An enabled XID makes the GPU unhealthy: by its own class if that class does, else as
 // kDrain.
 XidClass class_of(const HealthChecks& checks, std::uint64_t xid);
+
+// Why a device does not accept new work, as one of a few kinds (for metrics and programs) and as a sentence (for
+// people).
+enum class Cause {
+  kXid,        // an XID of class drain; or back after repeated faults and under observation
+  kReset,      // the GPU needs a reset
+  kLost,       // the GPU does not answer, or is no longer listed
+  kUnwatched,  // its faults would not be seen
+  kDriver,     // the driver is gone or hangs
+  kNode,       // something that containers of the node need is missing
+  kPool,       // its MPS pool is not serving
+  kMig,        // the MIG manager is about to repartition its GPU
+  kClaims,     // claims of Dynamic Resource Allocation hold part of its GPU
+};
+inline constexpr std::array kCauses{Cause::kXid,  Cause::kReset, Cause::kLost, Cause::kUnwatched, Cause::kDriver,
+                                    Cause::kNode, Cause::kPool,  Cause::kMig,  Cause::kClaims};
+ENUM_NAMES(Cause::kClaims, "xid", "reset", "lost", "unwatched", "driver", "node", "pool", "mig", "claims")
+
+struct Unhealthy {
+  Cause cause = Cause::kXid;
+  std::string why;  // what is wrong and what ends it, in one sentence
+  friend bool operator==(const Unhealthy&, const Unhealthy&) = default;
+};
 
 }  // namespace tranche::gpu

@@ -8,8 +8,8 @@
 #include <optional>
 #include <utility>
 
+#include "kube/access.h"
 #include "kube/object.h"
-#include "kube/url.h"
 
 namespace tranche::kube {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kube/access.h"
 #include "kube/object.h"
-#include "kube/url.h"
 
 namespace tranche::kube {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 #include "base/time.h"
+#include "kube/access.h"
 #include "kube/client/list_watch.h"
 #include "kube/object.h"
-#include "kube/url.h"
 #include "os/log/log.h"
 
 namespace tranche::kube {

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/text.h"
+#include "kube/access.h"
 #include "kube/object.h"
-#include "kube/url.h"
 #include "labels/outputs.h"
 #include "os/files/files.h"
 #include "os/log/log.h"

@@ -15,7 +15,6 @@
 #include "gpu/mig/state.h"
 #include "mig/driver/apply.h"
 #include "os/loop/loop.h"
-#include "os/worker/shared_box.h"
 #include "os/worker/worker.h"
 
 namespace tranche::mig {

@@ -8,8 +8,8 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "dra/slices.h"
+#include "kube/access.h"
 #include "kube/object.h"
-#include "kube/url.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

@@ -11,7 +11,6 @@
 #include "base/problem.h"
 #include "config/resolve.h"
 #include "gpu/driver/nvml.h"
-#include "gpu/health/cause.h"
 #include "gpu/health/fault_ledger.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"

@@ -9,9 +9,9 @@
 #include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
+#include "kube/access.h"
 #include "kube/client/ask_once.h"
 #include "kube/object.h"
-#include "kube/url.h"
 #include "os/loop/loop.h"
 
 namespace tranche::observe {

@@ -11,7 +11,7 @@
 #include "os/clock/clock.h"
 #include "os/http/http.h"
 #include "os/loop/loop.h"
-#include "os/worker/shared_box.h"
+#include "os/worker/worker.h"
 
 namespace tranche::observe {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/shared_list.h"
-#include "gpu/health/cause.h"
+#include "gpu/health/healthchecks.h"
 #include "plan/plan.h"
 
 namespace tranche::plan {

@@ -37,7 +37,7 @@
 #include "os/memory/memory.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
-#include "os/worker/shared_box.h"
+#include "os/worker/worker.h"
 #include "plan/plan.h"
 #include "plan/select.h"
 #include "programs/mps/mps_status.h"
