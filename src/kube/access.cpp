@@ -55,31 +55,19 @@ std::string Server::url() const {
 
 Result<Server> parse_server(std::string_view text) {
   Server server;
-  std::string_view rest = text;
-  if (rest.starts_with("https://")) {
-    rest.remove_prefix(8);
-  } else if (rest.starts_with("http://")) {
-    server.tls = false;
-    rest.remove_prefix(7);
-  } else {
+  server.tls = !text.starts_with("http://");
+  if (server.tls && !text.starts_with("https://"))
     return refused("must begin with https://, but is " + in_quotes(text));
-  }
+  const auto rest = text.substr(server.tls ? 8 : 7);
   const auto slash = std::min(rest.find('/'), rest.size());
-  std::string_view authority = rest.substr(0, slash);
+  const auto authority = rest.substr(0, slash);
   std::string_view path = rest.substr(slash);
   while (path.ends_with('/')) path.remove_suffix(1);
   const bool in_brackets = authority.starts_with('[');
-  std::string_view host, port;
-  if (in_brackets) {
-    const auto end = authority.find(']');
-    if (end == std::string_view::npos) return refused("has a bracket without its end: " + in_quotes(text));
-    host = authority.substr(1, end - 1);
-    port = authority.substr(end + 1);
-  } else {
-    const auto colon = std::min(authority.find(':'), authority.size());
-    host = authority.substr(0, colon);
-    port = authority.substr(colon);
-  }
+  const auto end = authority.find(in_brackets ? ']' : ':');
+  if (in_brackets && end == authority.npos) return refused("has a bracket without its end: " + in_quotes(text));
+  const auto host = in_brackets ? authority.substr(1, end - 1) : authority.substr(0, end);
+  auto port = authority.substr(std::min(in_brackets ? end + 1 : end, authority.size()));
   if (!is_host(host, in_brackets)) return refused("names no host: " + in_quotes(text));
   if (!port.empty()) {
     const auto number = parse_unsigned(port.substr(1));
@@ -99,13 +87,9 @@ Result<Server> parse_server(std::string_view text) {
 
 std::string percent_encoded(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    if (is_alnum(c) || std::string_view("-._~").contains(c)) {
-      out += c;
-    } else {
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
+  for (const char c : text)
+    out += is_alnum(c) || std::string_view("-._~").contains(c) ? std::string(1, c)
+                                                               : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   return out;
 }
 
