@@ -2,7 +2,6 @@
 
 #include "mps/protocol/requests.h"
 #include "os/files/files.h"
-#include "os/files/kept.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "os/files/files.h"
-#include "os/files/kept.h"
 
 namespace tranche::cdi {
 namespace {

@@ -34,7 +34,6 @@
 #include "mps/daemon/daemon_home.h"
 #include "mps/protocol/mps_client.h"
 #include "os/files/files.h"
-#include "os/files/kept.h"
 #include "os/socket/status_socket.h"
 #include "os/socket/unix_socket.h"
 

@@ -9,7 +9,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "gpu/driver/abi.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 
 namespace tranche::mig {
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "gpu/driver/sim_fixture.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 
 namespace tranche::mig {
 namespace {

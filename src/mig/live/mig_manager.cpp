@@ -7,7 +7,7 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/object.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::mig {

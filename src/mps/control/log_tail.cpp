@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/time.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 #include "os/process/process.h"
 
 namespace tranche::mps {

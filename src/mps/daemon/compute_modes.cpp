@@ -5,7 +5,7 @@
 #include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 
 namespace tranche::mps {
 namespace {

@@ -14,7 +14,6 @@
 #include "containers/attribution.h"
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
-#include "os/files/seen_directory.h"
 #include "os/process/process.h"
 #include "os/process/threads.h"
 

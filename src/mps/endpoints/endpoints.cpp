@@ -290,6 +290,116 @@ void Endpoints::client_connects(const std::string& grant, int pid) {
   context_.keeper.hold(pid, owner_name(grant));
 }
 
+// --- limits ---------------------------------------------------------------------------------------------------------
+
+// Grants with the same limits may connect together.
+std::string Endpoints::kind_of(const std::string& grant) {
+  const auto* const endpoint = find(grant);
+  return endpoint == nullptr ? std::string() : render_terms({.limits = endpoint->terms.limits});
+}
+
+// Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
+Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
+  const auto* const known = find(grant);
+  const auto before = known == nullptr ? EndpointTerms() : known->terms;
+  if (known != nullptr && before == terms) return {};
+  // A file that cannot be read admits no client until a request has the limits.
+  if (terms.limits || known == nullptr || known->unreadable.empty()) TRY_STATUS(files_.keep(grant, terms));
+  Endpoint& endpoint = endpoint_of(grant);
+  endpoint.terms = terms;
+  if (terms.any_pod) endpoint.first_pod.clear();
+  if (terms.limits && terms.limits != before.limits) {
+    for (const auto& limit : *terms.limits) {
+      log::info("endpoint.limits", {{"pool", id_},
+                                    {"grant", grant},
+                                    {"uuid", limit.uuid},
+                                    {"memory_mib", limit.memory.in_mib()},
+                                    {"percent", limit.threads.value()}});
+    }
+    endpoint.unreadable.clear();
+    endpoint.not_limited.clear();
+  }
+  context_.on_change();
+  return {};
+}
+
+void Endpoints::recall(const std::string& grant) {
+  auto terms = files_.read(grant);
+  Endpoint& endpoint = endpoint_of(grant);
+  if (terms) {
+    endpoint.terms = *std::move(terms);
+    return;
+  }
+  endpoint.unreadable = endpoint.not_limited = to_string(terms.error());
+  log::error("endpoint.limits_unreadable",
+             {{"pool", id_}, {"grant", grant}, {"why", terms.error()}, {"effect", "its clients are not let in"}});
+}
+
+ProofTurn Endpoints::take_turn(std::function<void()> go) {
+  if (!relay_) return Admission::take_turn(std::move(go));
+  // The relay may be destroyed before the turn ends: with the pool, or when links replace it.
+  const std::weak_ptr relay = relay_;
+  const auto turn = relay_->take_turn(std::move(go));
+  return {this, [relay, turn](void*) {
+            if (const auto still = relay.lock()) still->end_turn(turn);
+          }};
+}
+
+void Endpoints::prepare(const std::string& grant, const Prepared& done) {
+  if (grant.empty()) return owner_.set_next_limits(std::nullopt, done);
+  const Endpoint& endpoint = endpoints_[grant];
+  if (!endpoint.unreadable.empty()) return done(fail(Kind::kInvalid, endpoint.unreadable, grant));
+  owner_.set_next_limits(endpoint.terms.limits,
+                         [this, grant, done, alive = std::weak_ptr(alive_)](const Status& status) {
+                           if (!alive.expired()) note_prepared(grant, status);
+                           done(status);
+                         });
+}
+
+// The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
+// pool's own limits.
+std::string Endpoints::answer(const std::string& grant, const RelayQuestion& question) {
+  const auto* const endpoint = find(grant);
+  if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
+  const auto& own = endpoint->terms.limits;
+  auto limits = owner_.limits_for(own);
+  if (!limits) return {};
+  if (own) {
+    limits->memory.clear();
+    for (const auto& limit : *own)
+      limits->memory.emplace_back(limit.uuid, limit.memory.value == 0 ? kNoMemoryLimit : limit.memory);
+  }
+  return answer_to(question, *limits);
+}
+
+void Endpoints::ended_badly(const std::string& grant, const Passage& passage) {
+  using enum RelayEnd;
+  auto* const endpoint = find(grant);
+  if (endpoint != nullptr && passage.end == kRefused) endpoint->refused_why = passage.why;
+  const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
+  if (!suppressed) return;
+  const bool refused = passage.end == kRefused || passage.end == kAbandoned;
+  const char* event = is_attempt(passage.end) ? "endpoint.attempt" : refused ? "endpoint.refused" : "endpoint.failed";
+  log::warning(event, {{"pool", id_},
+                       {"grant", grant},
+                       {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
+                       {"uid", passage.user},
+                       {"what", to_string(passage.end)},
+                       {"why", passage.why},
+                       {"suppressed", *suppressed}});
+}
+
+void Endpoints::note_prepared(const std::string& grant, const Status& status) {
+  Endpoint* const endpoint = find(grant);
+  if (endpoint == nullptr) return;
+  std::string why;
+  if (!status) why = fmt::format("its limits could not be set: {}", to_string(status.error()));
+  if (endpoint->not_limited == why) return;
+  if (!why.empty()) log::warning("endpoint.not_limited", {{"pool", id_}, {"grant", grant}, {"why", why}});
+  endpoint->not_limited = std::move(why);
+  context_.on_change();
+}
+
 // --- requests on mps.sock --------------------------------------------------------------------------------------------
 
 void Endpoints::answer(const MpsRequest& request, Reply reply) {

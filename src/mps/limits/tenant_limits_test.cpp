@@ -1,4 +1,4 @@
-#include "mps/limits/tenant_limits.h"
+#include "mps/limits/limits.h"
 
 #include <gmock/gmock.h>
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::mps {

@@ -1,4 +1,4 @@
-#include "mps/pool/pool_life.h"
+#include "mps/pool/pool_set.h"
 
 #include <gmock/gmock.h>
 

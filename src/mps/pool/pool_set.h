@@ -1,10 +1,10 @@
 #pragma once
 // The pools of a plan. A pool (Pool) owns its daemon (pool_daemon.h), its endpoints (mps/endpoints/endpoints.h), its
-// life (pool_life.h) and its servers' shared memory, and carries out what its life decides.
+// life (PoolLife) and its servers' shared memory, and carries out what its life decides.
 //
 // The set (PoolSet) reconciles the pools with a plan. A new pool gets its compute modes, directories and daemon. A pool
 // whose limits changed gets the new limits. A pool that is no longer planned stops after its last client has exited,
-// because a change of configuration must not kill a tenant (pool_life.h). The set restores the compute modes that no
+// because a change of configuration must not kill a tenant (PoolLife). The set restores the compute modes that no
 // pool needs any more. Loop thread only.
 #include <unistd.h>
 
@@ -19,14 +19,74 @@
 #include "config/model.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/compute_modes.h"
-#include "mps/daemon/server_memory.h"
 #include "mps/endpoints/endpoints.h"
 #include "mps/pool/pool_daemon.h"
-#include "mps/pool/pool_life.h"
 #include "os/loop/loop.h"
 #include "plan/plan.h"
 
 namespace tranche::mps {
+
+// --- the life of a pool --------------------------------------------------------------------------------------------
+
+// The life of a pool, from the plan that has it to the end of its daemon's last process: whether it may start, whether
+// it has to wait for its users, when its daemon stops and starts again. The daemon itself (start, restarts, limits) is
+// the supervisor's (mps/daemon/supervisor.h).
+//
+//            ┌───────────── waits: other holders, no program ───┐
+//            ▼                                                  │
+//        kWaiting ──may start──► kPreparing ──modes are set──► kServing ◄──planned again── kDraining
+//            ▲                      │    ▲                      │   │                        │    ▲
+//            │                   failed  │ retry                │   └────not planned, used───┼────┘
+//            │                      ▼    │                      │ unused, or another holder  │ unused
+//            │                     kFailed                      ▼                            │
+//            └──gone, planned──────────────────────────────── kEnding ◄──────────────────────┘
+//                                                               │ ▲
+//                                        gone, not planned      ▼ └── clients have ended ── kForcing ◄── forced
+//                                                             kEnded
+//
+// Level-triggered: each step takes the current inputs in whole. A daemon that has users stops only when the program
+// ends; where that is forced (`tranche mps --end`), its clients are ended first. Pure.
+
+enum class LifeState { kWaiting, kPreparing, kServing, kDraining, kForcing, kEnding, kFailed, kEnded };
+
+struct LifeInputs {
+  bool planned = true;
+  bool closing = false;     // the program ends
+  bool forced = false;      // closing, and clients are ended before the daemon stops
+  std::string waits = {};   // why it may not start; "" = it may
+  bool held = false;        // containers hold its GPUs without MPS
+  std::string users = {};   // the event after which it has no users ("client has left"); "" = it has none
+  bool has_daemon = false;  // a process of it is left, or may start
+};
+
+enum class LifeEvent {
+  kInputs,        // the inputs may have changed
+  kPlanChanged,   // the plan is new, or has changed this pool
+  kModesSet,      // its GPUs have their compute mode
+  kStartFailed,   // that failed, or the start
+  kClientsEnded,  // those that it had
+  kRetry,         // some time after a failure
+};
+
+enum class LifeAction {
+  kSetModes,    // kModesSet or kStartFailed follows
+  kStart,       // starts the daemon, or gives the one that runs the limits of the plan
+  kStop,        // the daemon; its clients, if any, lose MPS
+  kEndClients,  // admits no clients, and ends those that it has; kClientsEnded follows
+  kDiscard,     // what is left of the daemon, which has ended
+  kRetryLater,  // kRetry follows
+};
+
+struct PoolLife {
+  LifeState state = LifeState::kWaiting;
+  bool setting_modes = false;  // kModesSet or kStartFailed will follow
+  std::string reason = {};     // why it does not serve, or will end; "" = none
+};
+
+// `why`: of kStartFailed.
+std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeInputs& inputs, const std::string& why = {});
+
+// --- the pools -----------------------------------------------------------------------------------------------------
 
 class PoolSet;
 

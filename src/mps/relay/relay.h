@@ -29,7 +29,6 @@
 #include "mps/relay/handshake.h"
 #include "mps/relay/tenant_sockets.h"
 #include "os/files/files.h"
-#include "os/files/kept.h"
 #include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"

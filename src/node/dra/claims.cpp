@@ -10,7 +10,7 @@
 #include "dra/claim_status.h"
 #include "dra/prepare.h"
 #include "kube/object.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

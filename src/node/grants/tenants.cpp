@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/time.h"
-#include "mps/limits/tenant_limits.h"
+#include "mps/limits/limits.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

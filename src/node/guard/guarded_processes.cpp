@@ -7,7 +7,6 @@
 
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
-#include "os/files/seen_directory.h"
 #include "os/process/threads.h"
 
 namespace tranche::node {

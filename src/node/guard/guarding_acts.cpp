@@ -9,7 +9,6 @@
 #include "node/guard/guarding.h"
 #include "node/recall.h"
 #include "os/files/files.h"
-#include "os/files/kept.h"
 #include "os/log/log.h"
 
 namespace tranche::node {

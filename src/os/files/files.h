@@ -10,6 +10,10 @@
 // tenants that they describe.
 #include <sys/types.h>
 
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -101,5 +105,60 @@ class FileLock {
   std::string path_;
   bool taken_ = false;
 };
+
+// --- kept for the next start ---------------------------------------------------------------------------------------
+
+// Files that a program keeps for its own next start (docs/reference/paths.md, "State across restarts"). One that cannot
+// be read is put aside under `<name>.unreadable`: what it said is lost and nothing else, the next write finds its place
+// free, and an operator can look at it.
+
+inline constexpr const char* kAsideSuffix = ".unreadable";
+
+struct KeptFile {
+  std::optional<std::string> text;  // absent: the file does not exist, or was put aside
+  std::string lost;                 // what was lost, why, and the file's new name; "" = nothing
+};
+
+// Returns whole lines only: all our files end with a line end, so a last line without one is truncated. Follows no
+// link.
+KeptFile read_kept(const Dir& folder, const std::string& name, std::size_t limit = 1 << 20);
+
+// write_atomically(), also if a directory is at the file's path: the directory is put aside.
+Status write_kept(const Dir& folder, const std::string& name, std::string_view text, mode_t mode,
+                  Sync sync = Sync::kNo);
+
+// Identifies the current boot of the machine, for records that a reboot makes invalid. "": the kernel reports none.
+std::string boot_id();
+
+// Removes what writes that were killed left in `folder`: the temporary files of names for which `ours` is true. A write
+// of another process that is under way fails.
+void remove_temporaries(const Dir& folder, const std::function<bool(std::string_view name)>& ours);
+
+// For a file that was read and makes no sense to its reader. Returns KeptFile::lost. Replaces what was put aside
+// before.
+std::string put_aside(const Dir& folder, const std::string& name, const std::string& why);
+
+// --- which directory a process sees ----------------------------------------------------------------------------------
+
+// Which directory a process sees at a path, in a time that no tenant chooses. Its mount table would say so too, but the
+// kernel builds the path of each mount's root directory, also of those that it then leaves out, because they are not
+// below the root directory of the process: with 50 volume mounts of a directory that a tenant has moved 150,000 levels
+// down, a table takes 0.8 s and has no text. A directory is compared by file system and number, since a process may
+// have files of its own under any name. Any thread.
+
+struct DirectoryId {
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;
+  friend auto operator<=>(const DirectoryId&, const DirectoryId&) = default;
+};
+
+// `process`: its folder in /proc, or that of a thread. `path`: absolute. kNotFound: it sees no directory there, or a
+// part of the path is a link. kUnavailable: the kernel does not have the path in its caches now, as it has that of each
+// mount. From Linux 5.12 on, no file system is asked, because a tenant's own may never answer. kDenied: that needs
+// SYS_PTRACE, or search permission for the directories.
+Result<DirectoryId> directory_seen_by(const std::string& process, std::string_view path);
+
+// The name in `parent` of this directory; absent: it is not there (any more).
+std::optional<std::string> name_of_directory(const Dir& parent, const DirectoryId& directory);
 
 }  // namespace tranche::os

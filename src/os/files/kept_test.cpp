@@ -1,4 +1,4 @@
-#include "os/files/kept.h"
+#include "os/files/files.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -9,7 +9,6 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "os/files/below.h"
 #include "os/files/files.h"
 
 namespace tranche::os {
@@ -135,9 +134,9 @@ Result<std::string> RootView::read(std::string_view path, std::size_t limit) con
   const auto walked = walk(path, true);
   if (!walked) return fail(Kind::kNotFound, "is not there", shown);
   if (!S_ISREG(walked->mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", shown);
-  const Fd fd(::open(path_of(walked->fd).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail_errno("cannot open", shown);
-  return files::read_all(fd.get(), limit, shown);
+  auto text = read_file(path_of(walked->fd), limit);
+  if (!text) text.error().where = shown;
+  return text;
 }
 
 }  // namespace tranche::os

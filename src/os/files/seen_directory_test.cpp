@@ -1,5 +1,5 @@
 // Directories as processes in mount namespaces of their own see them.
-#include "os/files/seen_directory.h"
+#include "os/files/files.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // The shared memory of a server, with the stand-in daemon and server as real processes.
-#include "mps/daemon/server_memory.h"
+#include "mps/pool/pool_dirs.h"
 
 #include <fcntl.h>
 #include <sched.h>

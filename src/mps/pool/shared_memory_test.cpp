@@ -1,4 +1,4 @@
-#include "mps/daemon/server_memory.h"
+#include "mps/pool/pool_dirs.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,10 @@
-// Contexts of clients, and clients that have exited and that the server still has (mps/relay/relay.h).
+// The clients of an endpoint: what is stored about them, the look at a process before it becomes one, the contexts that
+// the pool's server accepts of them, and clients that have exited and that the server still has (mps/relay/relay.h).
+//
+// The number of contexts is limited by the server on each GPU (docs/guide/share-sizes.md), so a pool of several GPUs
+// counts each GPU separately. It is not known which of its GPUs a context of a grant is on. Beyond its promise a grant
+// gets a context only if that fits with all contexts of each grant on one GPU; within it, as if each grant spread them
+// evenly.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -7,15 +13,47 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "mps/endpoints/containers.h"
 #include "mps/endpoints/endpoints.h"
+#include "mps/limits/limits.h"
 #include "os/clock/clock.h"
-#include "os/files/kept.h"
+#include "os/files/files.h"
 #include "os/log/log.h"
 #include "os/process/threads.h"
 
 namespace tranche::mps {
 namespace {
+
+// Of the places, at most this part is kept for containers that may still come: with more slots than that, a share of
+// the places would be used by no program for as long as there are few containers.
+constexpr std::size_t kKeptForLaterPart = 4;
+
+constexpr mode_t kOursAlone = 0700;
+constexpr std::size_t kLongestFile = 16 << 10;  // of a grant's limits
+
+constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
+constexpr std::size_t kLongestVariable = 4096;               // bytes of a value; the rest is cut off
+
+// "" also if the process cannot be inspected (no CAP_SYS_PTRACE): other rules decide then. Of the environment of the
+// process's start; for a duplicate name, the first value, as getenv(3) returns.
+std::string why_not(int pid, const std::vector<std::string>& devices) {
+  Result<std::string> block = std::string();
+  const bool is_known = os::look_at_living_thread(pid, [&](const std::string& folder, pid_t) {
+    block = os::read_file(folder + "/environ", kLongestBlock);
+    return false;
+  });
+  if (!is_known) return "its environment cannot be read: it has exited, or its threads end while they are read";
+  if (!block) return {};
+  const std::string wanted = fmt::format("{}=", plan::kPinnedLimitVariable);
+  for (const auto entry : split(*block, '\0'))
+    if (entry.starts_with(wanted)) return lifting(entry.substr(wanted.size(), kLongestVariable), devices).value_or("");
+  return {};
+}
+
+bool holds(const EndpointTerms& terms, const std::string& device) {
+  return !terms.limits || std::ranges::find(*terms.limits, device, &GrantLimit::uuid) != terms.limits->end();
+}
 
 constexpr unsigned kMostTriesOfFormer = 8;
 constexpr std::size_t kLongestClientFile = 8 << 20;  // about 9 KB for a client with the most open channels
@@ -27,6 +65,155 @@ bool is_client(int pid, std::uint64_t listed) {
 }
 
 }  // namespace
+
+Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
+  const auto dir = os::Dir::open(folder_);
+  const auto text = dir ? dir->read(grant, kLongestFile) : std::unexpected(dir.error());
+  if (!text && text.error().kind == Kind::kNotFound) return EndpointTerms{};
+  auto terms = text ? parse_terms(*text) : std::unexpected(text.error());
+  if (!terms) return std::unexpected(within(terms.error(), "the grant's limits cannot be read"));
+  return terms;
+}
+
+// Not synced to the disk: a power failure ends the clients too, and kubelet asks for their shares again.
+Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) const {
+  const bool none = terms == EndpointTerms();
+  const auto dir = none ? os::Dir::open(folder_) : os::Dir::create(folder_, kOursAlone);
+  if (none && !dir && dir.error().kind == Kind::kNotFound) return {};
+  const Status kept = !dir   ? Status(std::unexpected(dir.error()))
+                      : none ? dir->remove_tree(grant)
+                             : os::write_kept(*dir, grant, render_terms(terms), 0600);
+  if (!kept) return std::unexpected(within(kept.error(), "cannot keep the grant's limits"));
+  return {};
+}
+
+Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
+  Status first;
+  for (const auto& name : os::names_in(folder_)) {
+    if (std::ranges::find(endpoints, name) != endpoints.end()) continue;
+    if (const auto removed = keep(name, {}); !removed && first) first = removed;
+  }
+  return first;
+}
+
+// A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
+// and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
+// devices.
+void Endpoints::look_at_environment(const std::string& grant, int pid, const ClientLooks::Done& done) {
+  auto devices = places_.devices;
+  // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
+  if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
+  context_.looks.look(pid, std::move(devices),
+                      [this, grant, done, alive = std::weak_ptr(alive_)](const std::string& why_not) {
+                        auto* const endpoint = why_not.empty() || alive.expired() ? nullptr : find(grant);
+                        if (endpoint != nullptr) ++endpoint->limits_lifted;
+                        done(why_not);
+                      });
+}
+
+ClientLooks::~ClientLooks() {
+  if (late_ > 0 || !waiting_.empty()) worker_->leave_behind();
+}
+
+void ClientLooks::look(int pid, std::vector<std::string> devices, Done done) {
+  if (pid <= 0 || late_ > 0) return done("");
+  const auto id = next_++;
+  auto& waiting = waiting_.try_emplace(id, loop_, std::move(done)).first->second;
+  waiting.timer.start(patience_, [this, id, pid] { late(id, pid); });
+  worker_->run(loop_, [this, id, pid, devices = std::move(devices), awaited = waiting.awaited] {
+    return [this, id, why = *awaited ? why_not(pid, devices) : std::string()] { answered(id, why); };
+  });
+}
+
+void ClientLooks::answered(std::uint64_t id, const std::string& why_not) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) {
+    --late_;
+    return;
+  }
+  waiting.mapped().done(why_not);
+}
+
+void ClientLooks::late(std::uint64_t id, int pid) {
+  auto waiting = waiting_.extract(id);
+  if (waiting.empty()) return;
+  ++late_;
+  *waiting.mapped().awaited = false;
+  if (const auto suppressed = pace_.due("", "late", loop_.now())) {
+    log::warning("endpoint.look_late", {{"pid", pid},
+                                        {"effect",
+                                         "until that is over, clients are let in without a look at whether their "
+                                         "environment lifts their memory limit; the guard holds them"},
+                                        {"suppressed", *suppressed}});
+  }
+  waiting.mapped().done("");
+}
+
+// --- places on the GPUs ----------------------------------------------------------------------------------------------
+
+// Clients of no known grant that the servers list, as of their last list: each has a place. Not those of the node, as a
+// start of our own that proves the server.
+std::size_t Endpoints::unknown_clients() const {
+  return static_cast<std::size_t>(std::ranges::count_if(seen_, [this](const auto& each) {
+    const auto& [pid, client] = each;
+    return relay_->clients().grant_of(pid) == nullptr && os::process_ref(pid) == client.process && !is_of_the_node(pid);
+  }));
+}
+
+std::size_t Endpoints::taken_by(const std::string& grant, const Endpoint& endpoint) const {
+  const std::size_t places = relay_->clients().places(grant);
+  const auto devices = static_cast<std::size_t>(std::ranges::count_if(
+      places_.devices, [&endpoint](const std::string& device) { return holds(endpoint.terms, device); }));
+  return devices <= 1 ? places : (places + devices - 1) / devices;
+}
+
+std::size_t Endpoints::taken_on(const std::string& device, bool evenly) const {
+  std::size_t taken = unknown_clients() + gone_twice_ + relay_->clients().places("");  // of former tenants
+  for (const auto& [grant, endpoint] : endpoints_)
+    if (holds(endpoint.terms, device)) taken += evenly ? taken_by(grant, endpoint) : relay_->clients().places(grant);
+  return taken;
+}
+
+// Places reserved for the other grants that hold this device: their promised places without those that they have.
+std::size_t Endpoints::kept_on(const std::string& device, const std::string& grant) const {
+  std::size_t kept = 0, open = 0;
+  for (const auto& [other, endpoint] : endpoints_) {
+    if (!holds(endpoint.terms, device)) continue;
+    ++open;
+    if (other == grant || !endpoint.admitting) continue;
+    kept += places_.promised - std::min(taken_by(other, endpoint), places_.promised);
+  }
+  const std::size_t may_come = (places_.slots - std::min(open, places_.slots)) * places_.promised;
+  return kept + std::min(may_come, places_.most / kKeptForLaterPart);
+}
+
+// If the endpoints were promised more places than the server has, each still gets its promise as long as there is any
+// place.
+std::string Endpoints::no_capacity(const std::string& grant) const {
+  if (places_.most == 0) return {};
+  const auto* const endpoint = find(grant);
+  const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < places_.promised;
+  for (const auto& device : places_.devices) {
+    if (endpoint != nullptr && !holds(endpoint->terms, device)) continue;
+    const std::string name = places_.devices.size() == 1 ? "the GPU" : "GPU " + device;
+    const std::size_t has = taken_on(device, within_promise);
+    if (has >= places_.most) return fmt::format("{} has its {} clients", name, places_.most);
+    if (within_promise) continue;
+    if (const std::size_t kept = kept_on(device, grant); has + kept >= places_.most)
+      return fmt::format("{} has {} of its {} clients, and the other places are kept for other containers", name, has,
+                         places_.most);
+  }
+  return {};
+}
+
+std::optional<std::size_t> Endpoints::clients_on_fullest() const {
+  if (!relay_) return std::nullopt;
+  std::size_t most = 0;
+  for (const auto& device : places_.devices) most = std::max(most, taken_on(device, true));
+  return most;
+}
+
+// --- clients that have exited ---------------------------------------------------------------------------------------
 
 void Endpoints::restore_clients() {
   const auto& paths = context_.settings.paths;
