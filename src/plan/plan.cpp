@@ -123,8 +123,7 @@ std::string_view device_of(std::string_view slot_id) {
   return slot_id.substr(0, slot_id.find(kSeparator));
 }
 
-// --- as JSON
-// ----------------------------------------------------------------------------------------------------------
+// --- as JSON ---------------------------------------------------------------------------------------------------------
 
 void to_json(Json& json, const ShareLimits& share) {
   json = {{"memoryMiB", share.memory.in_mib()}, {"threadsPercent", share.threads.value()}, {"sms", share.sms}};

@@ -75,8 +75,8 @@ class GrantFiles {
 };
 
 // Inspects a process before it becomes a client. A process that started with an environment that lifts its memory limit
-// is refused, because the driver would enforce no limit at all for it (mps/limits/limits.h). This catches
-// mistakes, not attacks: for a process that changes its environment after its start, the guard enforces the limit.
+// is refused, because the driver would enforce no limit at all for it (mps/limits/limits.h). This catches mistakes, not
+// attacks: for a process that changes its environment after its start, the guard enforces the limit.
 //
 // The kernel reads /proc/<pid>/environ from the process's memory, and may wait for as long as that process likes. So a
 // thread of its own does it, with a deadline. While that thread is blocked, no process is inspected and every process
