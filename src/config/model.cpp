@@ -5,13 +5,13 @@
 namespace tranche::config {
 
 std::string to_string(const ThreadsPolicy& policy) {
-  if (policy.kind == ThreadsPolicy::Kind::kFactor) return "factor " + render_factor(policy.factor_hundredths);
+  if (policy.kind == ThreadsPolicy::Kind::kFactor) return "factor " + to_string(Percent{policy.factor_hundredths});
   if (policy.kind == ThreadsPolicy::Kind::kSms) return "sms " + std::to_string(policy.sms);
   return std::string(to_string(policy.kind));
 }
 
 std::string to_string(const MemoryPolicy& policy) {
-  if (policy.kind == MemoryPolicy::Kind::kFactor) return "factor " + render_factor(policy.factor_hundredths);
+  if (policy.kind == MemoryPolicy::Kind::kFactor) return "factor " + to_string(Percent{policy.factor_hundredths});
   return policy.kind == MemoryPolicy::Kind::kSize ? render_memory_size(policy.size)
                                                   : std::string(to_string(policy.kind));
 }

@@ -59,10 +59,6 @@ std::string code(std::string_view text) {
   return "`" + std::string(text) + "`";
 }
 
-std::string codes(const std::vector<std::string_view>& texts, std::string_view separator) {
-  return join(texts, separator, code);
-}
-
 // The form of a key's values: in the reference, where = stands for the words, and each choice in the schema, as JSON or
 // by one of the names below.
 constexpr const char* kOneWord = "word";
@@ -224,7 +220,7 @@ std::string keys_text() {
       if (!twins.empty()) text += twins_row(twins, section);
     }
   }
-  return text + std::string(kForkHead) + of_fork + std::string(kUnusedHead) + codes(unused, ", ") + ".\n";
+  return text + std::string(kForkHead) + of_fork + std::string(kUnusedHead) + join(unused, ", ", code) + ".\n";
 }
 
 std::string keyless_text() {

@@ -69,9 +69,8 @@ class Resolution {
     judge_together();
     fill_in();
     explain();
-    Resolved out{std::move(config_), std::move(problems_), std::move(explained_)};
-    for (auto& [rank, problem] : judgements_) out.problems.push_back(std::move(problem));
-    return out;
+    for (auto& [rank, problem] : judgements_) problems_.push_back(std::move(problem));
+    return {std::move(config_), std::move(problems_), std::move(explained_)};
   }
 
  private:
@@ -79,13 +78,10 @@ class Resolution {
     auto given = given_by(setting, invocation_);
     auto wrong = given ? setting.assign(config_, given->texts) : std::nullopt;
     if (!wrong) return;
-    if (!wrong->empty()) add(setting.path, given->where, *std::move(wrong));
+    if (!wrong->empty())
+      judge(setting.path, setting.path, {given->where}, *std::move(wrong),
+            "change " + given->where + ", or leave it out to get the file's value or the default");
     taken_.insert_or_assign(std::string(setting.path), *std::move(given));
-  }
-
-  void add(const std::string& path, const std::string& where, std::string what) {
-    judge(path, path, {where}, std::move(what),
-          "change " + where + ", or leave it out to get the file's value or the default");
   }
 
   void judge(std::string_view ranked_as, const std::string& path, Place place, std::string what, std::string remedy) {

@@ -92,12 +92,11 @@ std::optional<Scalar> parse_integer(std::string_view text) {
     if (!large) return std::nullopt;
     return Scalar{negative ? -*large : *large};
   }
-  constexpr auto kMax = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (*value <= kMax) {
+  if (*value <= kMost) {
     const auto small = static_cast<std::int64_t>(*value);
     return Scalar{negative ? -small : small};
   }
-  if (negative && *value == kMax + 1) return Scalar{std::numeric_limits<std::int64_t>::min()};
+  if (negative && *value == kMost + 1) return Scalar{std::numeric_limits<std::int64_t>::min()};
   const auto large = static_cast<double>(*value);
   return Scalar{negative ? -large : large};
 }
@@ -142,10 +141,6 @@ std::optional<std::uint32_t> read_factor(const Scalar& scalar) {
   constexpr double kSlack = 1e-6;  // error of a decimal as a binary fraction
   if (std::abs(value * 100 - hundredths) > kSlack) return std::nullopt;
   return static_cast<std::uint32_t>(hundredths);
-}
-
-std::string render_factor(std::uint32_t hundredths) {
-  return to_string(Percent{hundredths});
 }
 
 std::optional<Duration> parse_duration(std::string_view text) {

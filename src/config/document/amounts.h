@@ -32,7 +32,6 @@ std::string render_memory_size(Bytes size);  // "4Gi", "600Mi"
 
 // 2, 1.5, 0.25: at most two places, from 0.01 to 100; in hundredths.
 std::optional<std::uint32_t> read_factor(const Scalar& scalar);
-std::string render_factor(std::uint32_t hundredths);  // "2", "1.5"
 
 inline constexpr Duration kInfinite = Duration::max();
 

@@ -33,7 +33,7 @@ TEST(Quantity, FactorsHaveTwoPlaces) {
   for (const Scalar& bad : {Scalar{std::int64_t{0}}, Scalar{std::int64_t{101}}, Scalar{-1.5}, Scalar{1.234},
                             Scalar{std::string("2")}, Scalar{true}, Scalar{}})
     EXPECT_FALSE(read_factor(bad));
-  EXPECT_EQ(render_factor(150), "1.5");
+  EXPECT_EQ(to_string(Percent{150}), "1.5");
 }
 
 }  // namespace quantity_test

@@ -110,13 +110,15 @@ bool Value::null() const {
 }
 
 Value Value::value_of(const Member& member, std::string_view key) const {
-  if (member.value->kind == Node::Kind::kNull) return key_of(member, key);  // its own place is that of the next token
-  return {member.value.get(), path_below(path_, key), Place{place_.source, member.value->line, member.value->column},
-          *findings_};
+  Value value = key_of(member, key);
+  if (member.value->kind != Node::Kind::kNull)  // its own place is that of the next token
+    value.place_ = {place_.source, member.value->line, member.value->column};
+  return value;
 }
 
 Value Value::key_of(const Member& member, std::string_view key) const {
-  return {member.value.get(), path_below(path_, key), Place{place_.source, member.line, member.column}, *findings_};
+  return {member.value.get(), path_below(path_, key.empty() ? member.key : key),
+          Place{place_.source, member.line, member.column}, *findings_};
 }
 
 Value Value::absent(std::string_view key) const {

@@ -42,10 +42,8 @@ class Value {
   bool is(Node::Kind kind) const { return node_->kind == kind; }  // of one that is not absent
   const Node& node() const { return *node_; }
   // Of a mapping: with the place of the value, or of its key if the value is empty; by another spelling of the key.
-  Value value_of(const Member& member, std::string_view key) const;
-  Value value_of(const Member& member) const { return value_of(member, member.key); }
-  Value key_of(const Member& member, std::string_view key) const;  // always with the place of its key
-  Value key_of(const Member& member) const { return key_of(member, member.key); }
+  Value value_of(const Member& member, std::string_view key = {}) const;
+  Value key_of(const Member& member, std::string_view key = {}) const;  // always with the place of its key
   Value absent(std::string_view key) const;  // a member that is not there, with the place of the mapping
   // Of a file of another program, whose unknown keys are left alone: the member of that key, of repeated ones the last.
   // Absent: there is none, or this is not a mapping.
