@@ -62,7 +62,7 @@ FUZZ(verify_checks) {
   if (!json.is_discarded()) {
     const auto plan = doctor::plan_probe_pods(json);
     for (const auto& pod : plan.pods) (void)doctor::make_probe_pod(json, pod, {"n1", "p", "w", json});
-    (void)doctor::view_pod(json);
+    (void)doctor::run_of_pod(json);
   }
   if (const auto checks = doctor::checks_of_log(all))
     report.findings.insert(report.findings.end(), checks->begin(), checks->end());

@@ -70,12 +70,10 @@ void check_classes(const DraLook& look, Findings& findings) {
     });
     if (names_driver) ours.push_back(text_at(map_at(item, "metadata"), "name"));
   }
-  if (ours.empty())
-    findings.fail("dra.classes", look.config.driver_name, "no DeviceClass selects devices of this driver",
-                  "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
-                  "the classes have to name it");
-  else
-    findings.pass("dra.classes", look.config.driver_name, "device classes: " + join(ours, ", "));
+  findings.pass_or(Verdict::kFail, !ours.empty(), "dra.classes", look.config.driver_name,
+                   "device classes: " + join(ours, ", "), "no DeviceClass selects devices of this driver",
+                   "apply deploy/dra/classes.yaml, or set dra.enabled in the chart; with another dra.driverName, "
+                   "the classes have to name it");
 }
 
 void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {

@@ -33,10 +33,8 @@ constexpr std::array kRemote = std::to_array<Remote>({{0x6969, "NFS"},
 
 // The deepest existing folder on the way to `path`.
 std::string existing_part(const CheckOptions& options, std::string path) {
-  while (path.size() > 1 && status_of(under_root(options, path)).type() == std::filesystem::file_type::not_found) {
-    const std::size_t slash = path.rfind('/');
-    path = slash == 0 || slash == std::string::npos ? "/" : path.substr(0, slash);
-  }
+  while (path.size() > 1 && status_of(under_root(options, path)).type() == std::filesystem::file_type::not_found)
+    path = os::parts_of(path).directory;
   return path;
 }
 

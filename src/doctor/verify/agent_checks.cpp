@@ -237,16 +237,14 @@ std::string difference(const Json& edits, const dra::ShownPart& part, const std:
     const auto limit = each.process_mib > 0 ? each.process_mib : each.limit_mib;
     if (limit > 0) limits.insert(fmt::format("{}={}M", each.gpu, limit));
   }
-  const auto all = [](const std::set<std::string>& entries) {
-    return join(std::vector<std::string>(entries.begin(), entries.end()), ",");
-  };
   const std::string gpu = value_in(edits, "NVIDIA_VISIBLE_DEVICES");
   if (entries_of(gpu) != gpus)
-    return fmt::format("NVIDIA_VISIBLE_DEVICES is {}, and the claim has {}", in_quotes(gpu), all(gpus));
+    return fmt::format("NVIDIA_VISIBLE_DEVICES is {}, and the claim has {}", in_quotes(gpu),
+                       join(gpus, ",", std::identity()));
   const std::string limit = value_in(edits, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
   if (entries_of(limit) != limits)
     return fmt::format("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is {}, and the claim has {}", in_quotes(limit),
-                       in_quotes(all(limits)));
+                       in_quotes(join(limits, ",", std::identity())));
   if (part.grant.empty()) return {};
   const auto& mounts = list_at(edits, "mounts");
   const bool mounted = std::ranges::any_of(mounts, [&](const Json& mount) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,15 +129,9 @@ struct ProbePodPlace {
 // With the image, pull secrets, runtime class and namespace of the pod `like`. kInvalid: that pod has no container.
 Result<nlohmann::json> make_probe_pod(const nlohmann::json& like, const ProbePod& pod, const ProbePodPlace& place);
 
-enum class PodPhase { kUnderWay, kEnded, kRefused };
-struct PodView {
-  std::string name;
-  PodPhase phase = PodPhase::kUnderWay;
-  std::string why = {};  // kRefused: kubelet refused the pod, or cannot pull its image
-  int status = 0;        // exit status
-  friend bool operator==(const PodView&, const PodView&) = default;
-};
-PodView view_pod(const nlohmann::json& pod);
+// Without the output, which is in the pod's log. Absent: it is under way; not started: kubelet refused the pod, or
+// cannot pull its image.
+std::optional<ProbeRun> run_of_pod(const nlohmann::json& pod);
 
 // The JSON report in the log of a trial, which may hold other lines.
 Result<Findings> checks_of_log(std::string_view log);

@@ -407,27 +407,22 @@ Result<Json> make_probe_pod(const Json& like, const ProbePod& pod, const ProbePo
   return made;
 }
 
-PodView view_pod(const Json& pod) {
-  PodView view{.name = text_at(map_at(pod, "metadata"), "name")};
+std::optional<ProbeRun> run_of_pod(const Json& pod) {
+  ProbeRun run;
   const Json& status = map_at(pod, "status");
   const std::string phase = text_at(status, "phase");
   for (const Json& one : list_at(status, "containerStatuses")) {
     const Json& terminated = map_at(map_at(one, "state"), "terminated");
-    view.status = static_cast<int>(count_at(terminated, "exitCode"));
-    if (view.why.empty()) view.why = stuck(one);
+    run.status = static_cast<int>(count_at(terminated, "exitCode"));
+    if (run.not_started.empty()) run.not_started = stuck(one);
   }
-  if (!view.why.empty()) {
-    view.phase = PodPhase::kRefused;
-  } else if (phase == "Succeeded") {
-    view.phase = PodPhase::kEnded;
-  } else if (phase == "Failed") {
-    // A pod that kubelet never began has no containers; its reason is kubelet's.
-    const bool began = !list_at(status, "containerStatuses").empty();
-    view.phase = began && text_at(status, "reason") != "DeadlineExceeded" ? PodPhase::kEnded : PodPhase::kRefused;
-    if (view.phase == PodPhase::kRefused)
-      view.why = plain(text_at(status, "reason") + ": " + text_at(status, "message"));
-  }
-  return view;
+  // A pod that kubelet never began has no containers; its reason is kubelet's.
+  const std::string reason = text_at(status, "reason");
+  const bool refused = list_at(status, "containerStatuses").empty() || reason == "DeadlineExceeded";
+  if (run.not_started.empty() && phase == "Failed" && refused)
+    run.not_started = plain(reason + ": " + text_at(status, "message"));
+  if (run.not_started.empty() && phase != "Succeeded" && phase != "Failed") return std::nullopt;
+  return run;
 }
 
 Result<Findings> checks_of_log(std::string_view log) {

@@ -101,22 +101,20 @@ TEST(ProbePods, TakeOverridesAlsoOverTheirContainer) {
 }
 
 TEST(ProbePods, AreSeenToEndToBeRefusedAndToBeStuck) {
-  EXPECT_EQ(view_pod(Json::parse(R"({"metadata": {"name": "p"}, "status": {"phase": "Pending"}})")),
-            (PodView{.name = "p"}));
-  EXPECT_EQ(view_pod(Json::parse(R"({"metadata": {"name": "p"}, "status": {"phase": "Succeeded"}})")).phase,
-            PodPhase::kEnded);
-  const auto failed = view_pod(Json::parse(R"({"metadata": {"name": "p"}, "status": {"phase": "Failed",
-    "containerStatuses": [{"name": "probe", "state": {"terminated": {"exitCode": 3}}}]}})"));
-  EXPECT_EQ(failed.phase, PodPhase::kEnded) << "a trial that found faults has reported them";
+  const ProbeRun kNone{.not_started = "no run"};
+  EXPECT_FALSE(run_of_pod(Json::parse(R"({"status": {"phase": "Pending"}})")));
+  EXPECT_EQ(run_of_pod(Json::parse(R"({"status": {"phase": "Succeeded"}})")).value_or(kNone).not_started, "");
+  const auto failed = run_of_pod(Json::parse(R"({"status": {"phase": "Failed",
+    "containerStatuses": [{"name": "probe", "state": {"terminated": {"exitCode": 3}}}]}})"))
+                          .value_or(kNone);
+  EXPECT_EQ(failed.not_started, "") << "a trial that found faults has reported them";
   EXPECT_EQ(failed.status, 3);
-  const auto refused = view_pod(Json::parse(
-      R"({"metadata": {"name": "p"}, "status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no"}})"));
-  EXPECT_EQ(refused.phase, PodPhase::kRefused);
-  EXPECT_EQ(refused.why, "OutOfnvidia.com/gpu: no");
-  const auto stuck = view_pod(Json::parse(R"({"metadata": {"name": "p"}, "status": {"phase": "Pending",
+  const auto refused =
+      run_of_pod(Json::parse(R"({"status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu", "message": "no"}})"));
+  EXPECT_EQ(refused.value_or(kNone).not_started, "OutOfnvidia.com/gpu: no");
+  const auto stuck = run_of_pod(Json::parse(R"({"status": {"phase": "Pending",
     "containerStatuses": [{"name": "probe", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "x"}}}]}})"));
-  EXPECT_EQ(stuck.phase, PodPhase::kRefused);
-  EXPECT_EQ(stuck.why, "ImagePullBackOff: x");
+  EXPECT_EQ(stuck.value_or(kNone).not_started, "ImagePullBackOff: x");
 }
 
 TEST(ProbePods, LogsAreTheReportsThatWerePrinted) {

@@ -48,9 +48,7 @@ constexpr Duration kStatusAnswer = std::chrono::seconds(5);
 constexpr std::size_t kLargestSpec = 1 << 20;
 
 Json document(const std::string& socket) {
-  const auto answer = os::ask(socket, "status", kStatusAnswer);
-  Json json = answer ? json_of(*answer) : Json();
-  return json.is_object() ? json : Json();
+  return json_of(os::ask(socket, "status", kStatusAnswer).value_or(""));
 }
 
 // By file name; those that cannot be read are not there.
@@ -66,11 +64,8 @@ std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
 constexpr int kUsage = 2;
 
 VerifyPlaces places_of(const VerifyOptions& options, const config::Flags& flags) {
-  VerifyPlaces places;
-  places.mps_root = flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
-  places.mps_root_here = options.mps_root_here.empty() ? places.mps_root : options.mps_root_here;
-  places.driver_root = flags.plugin.container_driver_root;
-  return places;
+  const std::string root = flags.mps_root.empty() ? std::string(config::kDefaultMpsRoot) : flags.mps_root;
+  return {root, options.mps_root_here.empty() ? root : options.mps_root_here, flags.plugin.container_driver_root};
 }
 
 Status write_file(const std::string& path, const std::string& content) {
@@ -173,16 +168,15 @@ class PodsRun {
     const Status made = make(wanted, overrides);
     if (made) watch();
     for (auto& [name, pod] : made_)
-      if (made && !interrupted_ && pod.view.phase != PodPhase::kRefused) pod.log = log_of(name);
+      if (made && !interrupted_ && pod.run->not_started.empty()) pod.run->output = log_of(name);
     take_away();
     if (interrupted_) return fail(Kind::kUnavailable, "interrupted; the probe pods are taken away", options_.node);
     return made;
   }
 
   struct Made {
-    PodView view;
-    std::string log;
     bool neighbour = false;
+    std::optional<ProbeRun> run = {};  // absent: it is under way
   };
   const std::map<std::string, Made>& made() const { return made_; }
 
@@ -200,7 +194,7 @@ class PodsRun {
           error.what += "; it needs the rights to create, watch and delete pods there and to read their logs";
         return std::unexpected(std::move(error));
       }
-      made_[name] = {.view = {.name = name}, .log = {}, .neighbour = pod.neighbour};
+      made_[name] = {.neighbour = pod.neighbour};
     }
     fmt::print(stderr, "{} made on {}; they take up to a minute\n", count_text(made_.size(), "probe pod"),
                options_.node);
@@ -208,13 +202,7 @@ class PodsRun {
   }
 
   bool all_ended() const {
-    return std::ranges::all_of(made_, [](const auto& entry) { return entry.second.view.phase != PodPhase::kUnderWay; });
-  }
-
-  Status see(const Json& object) {
-    const auto view = view_pod(object);
-    if (const auto known = made_.find(view.name); known != made_.end()) known->second.view = view;
-    return {};
+    return std::ranges::all_of(made_, [](const auto& entry) { return entry.second.run.has_value(); });
   }
 
   void watch() {
@@ -225,7 +213,9 @@ class PodsRun {
       loop_.stop();
     });
     const auto on_object = [this](const Json& object, std::optional<kube::Change> change) {
-      return change == kube::Change::kDeleted ? Status{} : see(object);
+      const auto known = made_.find(kube::name_of(object));
+      if (known != made_.end() && change != kube::Change::kDeleted) known->second.run = run_of_pod(object);
+      return Status{};
     };
     const auto on_turn = [this] {
       if (all_ended()) loop_.stop();
@@ -236,12 +226,11 @@ class PodsRun {
          .most_wait = kWatchAgain},
         {.on_object = on_object, .on_turn = on_turn});
     while (!all_ended() && !late && !interrupted_) loop_.run();
-    for (auto& [name, pod] : made_) {
-      if (pod.view.phase != PodPhase::kUnderWay) continue;
-      pod.view.phase = PodPhase::kRefused;
-      pod.view.why = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run waits",
-                                 std::chrono::duration_cast<std::chrono::seconds>(kLongestRun).count());
-    }
+    for (auto& [name, pod] : made_)
+      if (!pod.run)
+        pod.run = {.not_started = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run "
+                                              "waits",
+                                              std::chrono::duration_cast<std::chrono::seconds>(kLongestRun).count())};
   }
 
   std::string log_of(const std::string& name) {
@@ -298,15 +287,15 @@ Status try_from_outside(const VerifyOptions& options, const ClusterLook& cluster
   std::vector<ProbeRun> neighbours;
   for (const auto& [name, pod] : run.made()) {
     if (pod.neighbour) {
-      if (pod.view.phase == PodPhase::kEnded) neighbours.push_back({.status = pod.view.status, .output = pod.log});
+      if (pod.run->not_started.empty()) neighbours.push_back(*pod.run);
       continue;
     }
-    if (pod.view.phase == PodPhase::kRefused) {
-      trials.skip("deep", name, "the pod did not run: " + pod.view.why,
+    if (!pod.run->not_started.empty()) {
+      trials.skip("deep", name, "the pod did not run: " + pod.run->not_started,
                   "a pod may have taken the slot: try again; or see --pod-overrides");
       continue;
     }
-    const auto trial = checks_of_log(pod.log);
+    const auto trial = checks_of_log(pod.run->output);
     if (trial)
       trials.insert(trials.end(), trial->begin(), trial->end());
     else
