@@ -46,6 +46,18 @@ CLI::Option& add_truth(CLI::App& command, const std::string& flag, bool& value, 
           }).check(CLI::IsMember({"true", "false"}));
 }
 
+// Separated by commas, or one in each of several flags.
+CLI::Option& add_fallbacks(CLI::App& command, config::ChoiceRules& rules, const std::string& help) {
+  const auto take = [&rules](const std::string& text) {
+    rules.fallbacks.clear();
+    for (const auto line : lines_of(text))
+      for (const auto word : split(line, ','))
+        if (!trimmed(word).empty()) rules.fallbacks.emplace_back(trimmed(word));
+  };
+  return *add_variable_option(command, "--fallback-strategies", join(rules.fallbacks, ","), help, take)
+              .multi_option_policy(CLI::MultiOptionPolicy::Join);
+}
+
 constexpr const char* kPlaces = "Configuration of this node among several";
 
 void add_config_places(CLI::App& command, config::ConfigPlaces& places) {
@@ -59,15 +71,9 @@ void add_config_places(CLI::App& command, config::ConfigPlaces& places) {
       .group(kPlaces);
   add_variable_option(command, "--default-config", places.rules.default_name, "the one for nodes without the label")
       .group(kPlaces);
-  add_variable_option(
-      command, "--fallback-strategies", join(places.rules.fallbacks, ","),
-      "where there is neither label nor default: named (one called default), single (the only one), empty "
-      "(no settings), in the order given",
-      [&places](const std::string& text) {
-        places.rules.fallbacks.clear();
-        for (const auto word : split(text, ','))
-          if (!trimmed(word).empty()) places.rules.fallbacks.emplace_back(trimmed(word));
-      })
+  add_fallbacks(command, places.rules,
+                "where there is neither label nor default: named (one called default), single (the only one), empty "
+                "(no settings), in the order given")
       .group(kPlaces);
   add_period(command, "--config-wait", places.patience,
              "how long the label and the ConfigMap are waited for at the start, before what was written down last, or "
@@ -287,7 +293,6 @@ struct Given : Held<programs::ConfigManagerOptions> {
   Switch oneshot{"ONESHOT"};
   Switch send_signal{"SEND_SIGNAL", true};
   std::string signal;
-  std::vector<std::string> fallbacks;
 };
 
 void add_options(CLI::App& app, Given& given) {
@@ -299,12 +304,7 @@ void add_options(CLI::App& app, Given& given) {
   add_variable_option(app, "--config-file-srcdir", o.source_dir, "folder of the configurations, one a file; required");
   add_variable_option(app, "--config-file-dst", o.target, "the link to the one in effect; required");
   add_variable_option(app, "--default-config", o.rules.default_name, "the one for nodes without the label");
-  app.add_option("--fallback-strategies", given.fallbacks,
-                 "where there is neither label nor default: named, single, empty, in the order given")
-      ->envname("FALLBACK_STRATEGIES")
-      ->delimiter(',')
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_fallbacks(app, o.rules, "where there is neither label nor default: named, single, empty, in the order given");
   add_switch(app, "--send-signal", given.send_signal, "signal the reader of a change; true by default");
   add_variable_option(app, "--signal", given.signal, "the signal's number; 1 by default");
   add_variable_option(app, "--process-to-signal", o.process, "the reader's name or path");
@@ -324,8 +324,6 @@ std::string judge(Given& given, const Process& process) {
   if (o.target.empty()) return "the link to write is not given: --config-file-dst or $CONFIG_FILE_DST";
   if (o.node_label.empty()) return "--node-label is empty: write the key of a label, or leave it out";
   while (o.source_dir.size() > 1 && o.source_dir.ends_with('/')) o.source_dir.pop_back();
-  for (const auto& word : given.fallbacks)
-    if (!trimmed(word).empty()) o.rules.fallbacks.emplace_back(trimmed(word));
   if (!o.send_signal) return "";
   if (!given.signal.empty()) {
     const auto number = parse_signed(given.signal);

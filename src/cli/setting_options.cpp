@@ -15,7 +15,6 @@ namespace {
 
 using config::KeyType;
 
-constexpr const char* kOwnVariables = "TRANCHE_";
 constexpr const char* kGroup = "Configuration (flag over variable over file over default)";
 
 std::string spelling_of(const config::Key& setting) {
@@ -88,15 +87,6 @@ CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, co
   std::string variable = prefix + flags.substr(2, flags.find(',') - 2);
   for (char& c : variable) c = c == '-' ? '_' : c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return *command.add_option_function<std::string>(flags, take, help)->envname(variable)->default_str(usual);
-}
-
-CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help) {
-  return add_variable_option(command, flag, value, help, kOwnVariables);
-}
-
-CLI::Option& add_own_option(CLI::App& command, const std::string& flag, const std::string& usual,
-                            const std::string& help, const TakeText& take) {
-  return add_variable_option(command, flag, usual, help, take, kOwnVariables);
 }
 
 void add_places(CLI::App& command, std::initializer_list<Place> places) {

@@ -39,9 +39,9 @@ using TakeText = std::function<void(const std::string&)>;
 CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, const std::string& usual,
                                  const std::string& help, const TakeText& take, const std::string& prefix = "");
 // The same for an option of Tranche, so that a chart can set it: --run-dir is also $TRANCHE_RUN_DIR.
-CLI::Option& add_own_option(CLI::App& command, const std::string& flag, std::string& value, const std::string& help);
-CLI::Option& add_own_option(CLI::App& command, const std::string& flag, const std::string& usual,
-                            const std::string& help, const TakeText& take);
+CLI::Option& add_own_option(CLI::App& command, const std::string& flag, auto&& value, const auto&... rest) {
+  return add_variable_option(command, flag, value, rest..., "TRANCHE_");
+}
 
 // Directories and sockets of a node that several commands have, with the same help.
 struct Place {
