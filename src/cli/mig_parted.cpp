@@ -146,7 +146,6 @@ class HookedChange {
   }
 
   Status run_hook(const mig::Hook& hook) const {
-    TRY(const auto loop, os::Loop::open());
     os::Command command;
     command.argv = {os::program_in_path(hook.command, config::variable(process_.environment, "PATH", "/usr/bin:/bin"))};
     if (command.argv[0].empty()) command.argv[0] = hook.command;
@@ -154,16 +153,9 @@ class HookedChange {
     command.env = environment_;
     for (const auto& [name, value] : hook.envs) command.env[name] = value;
     command.work_dir = hook.workdir;
-    std::optional<os::ExitNote> note;
-    TRY(const auto child, os::Process::start(
-                              *loop, command, [](const std::string& line) { fmt::print("{}\n", line); },
-                              [&](os::ExitNote ended) {
-                                note = ended;
-                                loop->stop();
-                              }));
-    loop->run();
-    if (!note || note->signalled || note->code != 0)
-      return fail(Kind::kUnavailable, note ? "it " + os::to_string(*note) : "it did not end", command.argv.front());
+    TRY(const auto note, os::run_to_end(command, [](const std::string& line) { fmt::print("{}\n", line); }, {}));
+    if (note.signalled || note.code != 0)
+      return fail(Kind::kUnavailable, "it " + os::to_string(note), command.argv.front());
     return {};
   }
 

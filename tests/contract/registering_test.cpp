@@ -274,7 +274,7 @@ TEST_F(Registering, ADirectoryNameTooLongForASocketIsSaidInWords) {
   ASSERT_VALUE(const kubelet::PluginState state,
                node.wait_for_state(kShared, [](const kubelet::PluginState& s) { return !s.problem.empty(); }));
   EXPECT_FALSE(state.serving);
-  EXPECT_THAT(state.problem, HasSubstr("may be 107 characters long"));
+  EXPECT_THAT(state.problem, HasSubstr("longer than the 107 bytes that the kernel accepts"));
 }
 
 }  // namespace

@@ -5,14 +5,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <memory>
 #include <optional>
 #include <set>
 
 #include "base/text.h"
 #include "doctor/check/check.h"
 #include "os/files/files.h"
-#include "os/loop/loop.h"
 #include "os/process/process.h"
 
 namespace tranche::doctor {
@@ -109,28 +107,17 @@ std::string find_in_driver_root(const CheckOptions& options) {
   return {};
 }
 
-// Runs a program to its end, with a loop of its own, and returns what it printed. kTimeout when it has not ended by
-// then (it is killed); kUnavailable when it ended with anything but status 0.
+// What a program printed. kTimeout: it had not ended by then, and is killed; kUnavailable: its status is not 0.
 Result<std::string> run_program(const std::vector<std::string>& argv, Duration deadline) {
-  TRY(const std::unique_ptr<os::Loop> loop, os::Loop::open());
   os::Command command;
   command.argv = argv;
   command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
   command.kill_on_drop = true;
   std::string output;
-  std::optional<os::ExitNote> note;
-  TRY(const std::unique_ptr<os::Process> process,
-      os::Process::start(
-          *loop, command, [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; },
-          [&](os::ExitNote ended) {
-            note = ended;
-            loop->stop();
-          }));
-  loop->after(deadline, [&loop] { loop->stop(); });
-  loop->run();
-  if (!note) return fail(Kind::kTimeout, "it has not ended in time", argv.front());
-  if (note->signalled || note->code != 0)
-    return fail(Kind::kUnavailable, "it " + os::to_string(*note) + ": " + output, argv.front());
+  const auto add = [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; };
+  TRY(const auto note, os::run_to_end(command, add, deadline));
+  if (note.signalled || note.code != 0)
+    return fail(Kind::kUnavailable, "it " + os::to_string(note) + ": " + output, argv.front());
   return output;
 }
 

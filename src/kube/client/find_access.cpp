@@ -7,7 +7,6 @@
 #include "base/text.h"
 #include "os/clock/clock.h"
 #include "os/files/files.h"
-#include "os/loop/loop.h"
 #include "os/process/process.h"
 
 namespace tranche::kube {
@@ -58,17 +57,8 @@ Result<std::string> run_program(const Access& access, const CredentialProgram& p
   command.errors = again ? nowhere.get() : STDERR_FILENO;
   command.foreground = interactive;
   if (interactive && program.input != CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
-  TRY(const auto loop, os::Loop::open());
-  os::Timer deadline(*loop);
-  std::optional<os::ExitNote> ended;
-  TRY(const auto process, os::Process::start(*loop, command, {}, [&](os::ExitNote note) {
-        ended = note;
-        loop->stop();
-      }));
-  if (!interactive) deadline.start(kUnattended, [&] { loop->stop(); });
-  loop->run();
-  if (!ended) return fail(Kind::kTimeout, "it has not ended within 60 s");
-  if (ended->signalled || ended->code != 0) return fail(Kind::kInvalid, "it " + os::to_string(*ended));
+  TRY(const auto ended, os::run_to_end(command, {}, interactive ? std::nullopt : std::optional<Duration>(kUnattended)));
+  if (ended.signalled || ended.code != 0) return fail(Kind::kInvalid, "it " + os::to_string(ended));
   return os::read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
 }
 

@@ -258,4 +258,17 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   return process;
 }
 
+Result<ExitNote> run_to_end(const Command& command, std::function<void(const std::string& line)> on_output,
+                            std::optional<Duration> deadline) {
+  TRY(const auto loop, Loop::open());
+  std::optional<ExitNote> note;
+  TRY(const auto process, Process::start(*loop, command, std::move(on_output), [&](ExitNote ended) {
+        note = ended;
+        loop->stop();
+      }));
+  if (deadline) loop->after(*deadline, [&loop] { loop->stop(); });
+  loop->run();
+  return note ? Result<ExitNote>(*note) : fail(Kind::kTimeout, "it has not ended in time", command.argv.front());
+}
+
 }  // namespace tranche::os

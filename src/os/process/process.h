@@ -144,4 +144,8 @@ class Process {
   bool kill_on_drop_;
 };
 
+// Runs a program to its end, with a loop of its own. kTimeout: it has not ended by the deadline.
+Result<ExitNote> run_to_end(const Command& command, std::function<void(const std::string& line)> on_output,
+                            std::optional<Duration> deadline);
+
 }  // namespace tranche::os

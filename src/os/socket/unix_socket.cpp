@@ -57,7 +57,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   if (path.size() >= sizeof address.sun_path) {
     return fail(Kind::kInvalid,
                 "the path of a socket is longer than the " + std::to_string(sizeof address.sun_path - 1) +
-                    " bytes that the kernel takes; choose a shorter directory",
+                    " bytes that the kernel accepts; choose a shorter directory",
                 path);
   }
   std::memcpy(address.sun_path, path.data(), path.size());
