@@ -151,7 +151,7 @@ namespace {
 // The terminal of `tranche top`. Uses control sequences that all common terminals support, and no terminal database,
 // because the image has none (docs/internals/decisions/0017-terminal-view.md).
 
-struct Options : ClusterOptions {
+struct TopOptions : ClusterOptions {
   bool once = false;
   double interval_seconds = 2;
   std::string sort = "memory";
@@ -251,7 +251,7 @@ bool press_all(top::Choice& choice, Terminal& terminal, std::string_view bytes) 
   return true;
 }
 
-Result<top::Node> ask(Options& options, const Process& process) {
+Result<top::Node> ask(TopOptions& options, const Process& process) {
   if (options.cluster) {
     TRY(const auto agents, ask_agents(options, process));
     return top::cluster_of(agents);
@@ -260,7 +260,7 @@ Result<top::Node> ask(Options& options, const Process& process) {
   return top::read_node(answer);
 }
 
-int live(Options& options, const Process& process, top::Choice choice) {
+int live(TopOptions& options, const Process& process, top::Choice choice) {
   using Clock = std::chrono::steady_clock;
   top::Node node;
   Clock::time_point asked;
@@ -294,7 +294,7 @@ int live(Options& options, const Process& process, top::Choice choice) {
   return 0;
 }
 
-int top_command(Options& options, const Process& process) {
+int top_command(TopOptions& options, const Process& process) {
   top::Choice choice;
   choice.filter = options.filter;
   choice.sort = enum_of<top::Sort>(options.sort).value_or(choice.sort);
@@ -316,7 +316,7 @@ int top_command(Options& options, const Process& process) {
 }  // namespace
 
 void add_top(CLI::App& app, Process& process) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   auto* command = app.add_subcommand("top", "live view of this node's GPUs and tenants, from the running node agent");
   command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
   auto* interval =

@@ -201,12 +201,9 @@ void add_verify(CLI::App& app, Process& process) {
   command->add_option("--junit", o.junit, "also write it to this file as JUnit's XML");
   add_agents_options(*command, o.agents, "");
   add_settings(*command, config::Program::kDevicePlugin, o.flags);
-  add_places(*command, {{"--run-dir", &o.run_dir},
-                        {"--plugin-dir", &o.plugin_dir},
-                        {"--pod-resources-socket", &o.pod_resources_socket},
-                        {"--cdi-root", &o.cdi_root},
-                        {"--mps-root-ctr-path", &o.mps_root_here},
-                        {"--mps-control", &o.mps_control}});
+  add_node_paths(*command, o);
+  add_mps_root_here(*command, o.mps_root_here);
+  add_mps_control(*command, o.mps_control);
   add_strict(*command, o.unknown_keys);
   command->footer(kVerifyTeaching);
   command->callback([options, &process] {
@@ -238,12 +235,9 @@ void add_reset(CLI::App& app, Process& process) {
   command->add_flag("--dry-run", o.dry_run, "print what would be done, and do nothing");
   add_own_option(*command, "--daemon-cgroup", o.daemon_cgroup,
                  "the cgroup folder that tranche mps was given; tranche in every hierarchy by default");
-  add_places(*command, {{"--mps-root-ctr-path", &o.mps_root_here},
-                        {"--mps-control", &o.mps_control},
-                        {"--run-dir", &o.run_dir},
-                        {"--plugin-dir", &o.plugin_dir},
-                        {"--pod-resources-socket", &o.pod_resources_socket},
-                        {"--cdi-root", &o.cdi_root}});
+  add_node_paths(*command, o);
+  add_mps_root_here(*command, o.mps_root_here);
+  add_mps_control(*command, o.mps_control);
   add_own_option(
       *command, "--kubeconfig", o.kubeconfig,
       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "

@@ -117,11 +117,8 @@ void add_node_options(CLI::App& command, NodeCommand& held) {
   add_settings(command, config::Program::kDevicePlugin, o.flags);
   add_config_places(command, o.config);
   add_mig_options(command, o.mig);
-  add_places(command, {{"--plugin-dir", &o.plugin_dir},
-                       {"--pod-resources-socket", &o.pod_resources_socket},
-                       {"--run-dir", &o.run_dir},
-                       {"--mps-root-ctr-path", &o.mps_root_here},
-                       {"--cdi-root", &o.cdi_root}});
+  add_node_paths(command, o);
+  add_mps_root_here(command, o.mps_root_here);
   add_own_option(command, "--system-root", o.system_root,
                  "where the node's /dev and /sys are for this process: watched for GPUs being added or removed");
   add_period(command, "--health-quiet-period", o.health_quiet_period,
@@ -165,7 +162,8 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
   add_own_option(command, "--config-of-node", o.config.written,
                  "the file in which the node agent of this node writes down its configuration, "
                  "<run-dir>/config-in-force.json: followed in place of --config-file");
-  add_places(command, {{"--mps-root-ctr-path", &o.mps_root_here}, {"--mps-control", &o.mps_control}});
+  add_mps_root_here(command, o.mps_root_here);
+  add_mps_control(command, o.mps_control);
   add_own_option(command, "--system-root", o.system_root,
                  "where the node's /dev and /sys are for this process: GPUs that come and go are noticed there");
   add_own_option(command, "--listen", o.listen,

@@ -89,18 +89,23 @@ CLI::Option& add_variable_option(CLI::App& command, const std::string& flags, co
   return *command.add_option_function<std::string>(flags, take, help)->envname(variable)->default_str(usual);
 }
 
-void add_places(CLI::App& command, std::initializer_list<Place> places) {
-  static constexpr std::pair<std::string_view, const char*> kHelp[] = {
-      {"--run-dir", "the node agent's directory; its status socket node.sock is in it"},
-      {"--plugin-dir", "kubelet's device plugin directory"},
-      {"--pod-resources-socket", "kubelet's socket that lists which pod holds which devices"},
-      {"--cdi-root", "directory of CDI specifications"},
-      {"--mps-root-ctr-path", "where --mps-root is for this process, if not at the same path"},
-      {"--mps-control", "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default"}};
-  for (const auto& [flag, value] : places)
-    add_own_option(
-        command, flag, *value,
-        std::ranges::find(kHelp, std::string_view(flag), &std::pair<std::string_view, const char*>::first)->second);
+void add_node_paths(CLI::App& command, node::NodePaths& paths) {
+  add_own_option(command, "--run-dir", paths.run_dir,
+                 "the node agent's directory; its status socket node.sock is in it");
+  add_own_option(command, "--plugin-dir", paths.plugin_dir, "kubelet's device plugin directory");
+  add_own_option(command, "--pod-resources-socket", paths.pod_resources_socket,
+                 "kubelet's socket that lists which pod holds which devices");
+  add_own_option(command, "--cdi-root", paths.cdi_root, "directory of CDI specifications");
+}
+
+void add_mps_root_here(CLI::App& command, std::string& value) {
+  add_own_option(command, "--mps-root-ctr-path", value,
+                 "where --mps-root is for this process, if not at the same path");
+}
+
+void add_mps_control(CLI::App& command, std::string& value) {
+  add_own_option(command, "--mps-control", value,
+                 "path of nvidia-cuda-mps-control; looked for under the driver root and in PATH by default");
 }
 
 void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys) {

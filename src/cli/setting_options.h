@@ -11,6 +11,7 @@
 #include "config/resolve.h"
 #include "kube/client/find_access.h"
 #include "labels/live/label_output.h"
+#include "node/node_program.h"
 #include "observe/cluster/agent_statuses.h"
 
 namespace CLI {
@@ -43,12 +44,10 @@ CLI::Option& add_own_option(CLI::App& command, const std::string& flag, auto&& v
   return add_variable_option(command, flag, value, rest..., "TRANCHE_");
 }
 
-// Directories and sockets of a node that several commands have, with the same help.
-struct Place {
-  const char* flag;
-  std::string* value;
-};
-void add_places(CLI::App& command, std::initializer_list<Place> places);
+// Directories, sockets and programs of a node that several commands have, with the same help.
+void add_node_paths(CLI::App& command, node::NodePaths& paths);
+void add_mps_root_here(CLI::App& command, std::string& value);
+void add_mps_control(CLI::App& command, std::string& value);
 
 void add_strict(CLI::App& command, config::UnknownKeys& unknown_keys);
 

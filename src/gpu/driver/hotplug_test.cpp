@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "gpu/driver/kernel_signs.h"
 #include "gpu/driver/library.h"
@@ -108,34 +109,38 @@ TEST(HotPlug, WithoutAHintTheKernelsListIsReadNowAndThen) {
   EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
 }
 
+// A driver whose version the kernel shows, and two GPUs that were found.
+class ShownDriver : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    show("580.159.04\n");
+    NvmlSettings settings = hinted(sim_);
+    settings.signs_every = 20ms;
+    watcher_.emplace(settings);
+    ASSERT_TRUE(watcher_->until([&] { return has_gpus(*watcher_, 2); }));
+  }
+  void show(const std::string& version) { sim_.write("/sys/module/nvidia/version", version); }
+
+  SimFixture sim_{kTwoH200};
+  std::optional<Watcher> watcher_;
+};
+
 // Promise: driver/hotplug: A different driver is opened when the kernel shows it.
-TEST(HotPlug, AnotherDriverIsOpenedAsSoonAsTheKernelShowsIt) {
-  SimFixture sim(kTwoH200);
-  sim.write("/sys/module/nvidia/version", "580.159.04\n");
-  NvmlSettings settings = hinted(sim);
-  settings.signs_every = 20ms;
-  Watcher watcher(settings);
-  ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
-  EXPECT_EQ(watcher.inventories.back()->driver_version, "580.159.04");
-  sim.node().set_driver_version("590.44.01", 13010);
-  sim.write("/sys/module/nvidia/version", "590.44.01\n");
-  ASSERT_TRUE(watcher.until([&] { return watcher.inventories.size() >= 2; }));
-  EXPECT_EQ(watcher.inventories.back()->driver_version, "590.44.01");
-  EXPECT_EQ(watcher.inventories.back()->cuda_driver_version, 13010);
+TEST_F(ShownDriver, AnotherIsOpenedAsSoonAsTheKernelShowsIt) {
+  EXPECT_EQ(watcher_->inventories.back()->driver_version, "580.159.04");
+  sim_.node().set_driver_version("590.44.01", 13010);
+  show("590.44.01\n");
+  ASSERT_TRUE(watcher_->until([&] { return watcher_->inventories.size() >= 2; }));
+  EXPECT_EQ(watcher_->inventories.back()->driver_version, "590.44.01");
+  EXPECT_EQ(watcher_->inventories.back()->cuda_driver_version, 13010);
 }
 
-TEST(HotPlug, ADriverThatIsUnloadedIsWaitedForAndOpenedAgain) {
-  SimFixture sim(kTwoH200);
-  sim.write("/sys/module/nvidia/version", "580.159.04\n");
-  NvmlSettings settings = hinted(sim);
-  settings.signs_every = 20ms;
-  Watcher watcher(settings);
-  ASSERT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
-  sim.node().set_driver_present(false);
-  fs::remove(sim.root() + "/sys/module/nvidia/version");
-  ASSERT_TRUE(watcher.until([&] { return !watcher.inventories.back(); }));
-  sim.node().set_driver_present(true);
-  EXPECT_TRUE(watcher.until([&] { return has_gpus(watcher, 2); }));
+TEST_F(ShownDriver, OneThatIsUnloadedIsWaitedForAndOpenedAgain) {
+  sim_.node().set_driver_present(false);
+  fs::remove(sim_.root() + "/sys/module/nvidia/version");
+  ASSERT_TRUE(watcher_->until([&] { return !watcher_->inventories.back(); }));
+  sim_.node().set_driver_present(true);
+  EXPECT_TRUE(watcher_->until([&] { return has_gpus(*watcher_, 2); }));
 }
 
 TEST(HotPlug, WhatIsAskedForAnewFindsAGpuThatCameWithoutAHint) {
