@@ -8,6 +8,7 @@ namespace tranche::gpu::nvml {
 namespace {
 
 constexpr Duration kClientsAtLeastEvery = std::chrono::seconds(5);
+constexpr Duration kUnchangedEvery = std::chrono::milliseconds(100);  // a GPU near its limit is read every 16 ms
 constexpr std::uint64_t kGrowth = 16ULL << 20;  // between two reads of used memory, to trigger a full sample
 
 bool has_grown(const Functions& f, Device device, std::optional<std::uint64_t>& used) {
@@ -104,8 +105,11 @@ bool Sampler::round(const Library& library, MonoTime now) {
     }
     if (!due) continue;
     gpu.at = next_on_grid(now, gpu.wish.every);
+    const GpuSample before = samples_[i];
     samples_[i].at = now;
     if (gpu.device != nullptr) read(library, gpu, samples_[i], now);
+    if (samples_[i].same_figures(before) && now - gpu.reported_at < kUnchangedEvery) continue;
+    gpu.reported_at = now;
     any = true;
   }
   plan();

@@ -84,15 +84,17 @@ class Sampler {
   bool follow(std::vector<SampleWish> wishes, MonoTime now);  // true: different GPUs than before, without handles yet
   // Call after every scan, which has new handles; a GPU that is not among them cannot be read.
   void handles(const std::vector<Held>& held);
-  MonoTime due() const { return due_; }              // when the next of them is due
-  bool round(const Library& library, MonoTime now);  // false: only glances, and none saw growth
+  MonoTime due() const { return due_; }  // when the next of them is due
+  // False: there is nothing to report, because only glances were due or no figure has changed since a recent report.
+  bool round(const Library& library, MonoTime now);
   const std::vector<GpuSample>& samples() const { return samples_; }
 
  private:
   struct Gpu {
     SampleWish wish;
     Device device = nullptr;
-    MonoTime at{};  // when to read its holders
+    MonoTime at{};           // when to read its holders
+    MonoTime reported_at{};  // when round() was last true because of it
     MonoTime glance_at = MonoTime::max();
     std::optional<std::uint64_t> used;  // at the last glance
     MonoTime clients_at{};              // when to read the clients again
