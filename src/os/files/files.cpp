@@ -1,6 +1,5 @@
 #include "os/files/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -14,8 +13,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <memory>
+#include <filesystem>
+#include <span>
 
 #include "base/text.h"
 
@@ -95,43 +94,43 @@ std::string temporary_name(const std::string& name) {
 
 // The name that a temporary one was made of; "": it is not a temporary name of ours.
 std::string_view name_of_temporary(std::string_view temporary) {
-  constexpr std::string_view kSuffix = ".tmp";
-  if (!temporary.starts_with('.') || !temporary.ends_with(kSuffix)) return {};
-  temporary = temporary.substr(1, temporary.size() - 1 - kSuffix.size());
-  for (int numbers = 0; numbers < 2; ++numbers) {  // the counter, the process
-    const auto dot = temporary.rfind('.');
-    if (dot == std::string_view::npos || !parse_unsigned(temporary.substr(dot + 1))) return {};
-    temporary = temporary.substr(0, dot);
-  }
-  return temporary;
+  const auto parts = split(temporary, '.');  // "", the name, which may have dots, the process, the counter, "tmp"
+  if (parts.size() < 5 || !parts.front().empty() || parts.back() != "tmp") return {};
+  const auto numbers = std::span(parts).last(3).first(2);
+  if (!std::ranges::all_of(numbers, [](auto part) { return parse_unsigned(part).has_value(); })) return {};
+  return {parts[1].begin(), numbers[0].begin() - 1};
 }
 
-// The names in the directory `fd`, sorted; closes it. -1: the error is in errno.
+// The names in the directory `fd`, sorted.
 Result<std::vector<std::string>> names_of(int fd, const std::string& path) {
-  if (fd < 0) return fail_errno("cannot list", path);
-  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::fdopendir(fd), &::closedir);
-  if (!dir) {
-    const int err = errno;
-    ::close(fd);
-    return fail_errno("cannot list", path, err);
-  }
   std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    const std::string_view name = entry->d_name;
-    if (name != "." && name != "..") names.emplace_back(name);
-    errno = 0;
-  }
-  if (errno != 0) return fail_errno("cannot list", path);
+  std::error_code error;
+  std::filesystem::directory_iterator each("/proc/self/fd/" + std::to_string(fd), error);
+  for (; !error && each != std::filesystem::directory_iterator(); each.increment(error))
+    names.push_back(each->path().filename());
+  if (error) return fail_errno("cannot list", path, error.value());
   std::ranges::sort(names);
   return names;
 }
 
-Result<std::string> read_all(int fd, std::size_t limit, const std::string& path) {
+// O_NONBLOCK, so that a named pipe in a file's place cannot block us.
+constexpr int kOpenToRead = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+
+Result<std::string> read_all(const Fd& fd, std::size_t limit, const std::string& path, bool files_only) {
+  struct stat status{};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return fail_errno("cannot open", path);
+  if (!S_ISREG(status.st_mode)) {
+    if (files_only) return fail(Kind::kInvalid, "cannot read: it is not a file", path);
+    // A shell's pipe is not in a file system in which a process can create files.
+    struct statfs where{};
+    const bool named = ::fstatfs(fd.get(), &where) != 0 || where.f_type != PIPEFS_MAGIC;
+    if (S_ISFIFO(status.st_mode) && named) return fail(Kind::kInvalid, "cannot read: it is a named pipe", path);
+    ::fcntl(fd.get(), F_SETFL, 0);
+  }
   std::string content;
   char buffer[16384];
   for (;;) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
+    const ssize_t got = ::read(fd.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno("cannot read", path);
     if (got == 0) return content;
@@ -167,7 +166,7 @@ Status remove_below(int parent, const std::string& name, const std::string& path
     const int err = errno == ENOTDIR || errno == ELOOP ? refused : errno;  // not a directory: unlink's error counts
     return fail_errno("cannot remove", path, err);
   }
-  TRY(const auto names, names_of(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0), path));
+  TRY(const auto names, names_of(fd.get(), path));
   for (const auto& child : names) TRY_STATUS(remove_below(fd.get(), child, joined(path, child), depth + 1));
   if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return {};
   return fail_errno("cannot remove", path);
@@ -187,23 +186,21 @@ Result<Fd> make_one(int parent, const std::string& name, mode_t mode, const std:
   return opened;
 }
 
-// Atomically replaces `parent.name` with a file that `make` creates under a temporary name.
+// Atomically replaces `name` in the directory `parent` with a file that `make` creates under a temporary name.
+// kConflict: it is a directory.
 template <class Make>
-Status replace(const Parent& parent, const std::string& path, std::string_view doing, Make make) {
+Status replace(int parent, const std::string& name, const std::string& path, std::string_view doing, Make make) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const std::string temporary = temporary_name(parent.name);
-    const Status made = make(parent.fd, temporary);
+    const std::string temporary = temporary_name(name);
+    Status made = make(temporary);
     if (!made && made.error().code == EEXIST) continue;
-    if (!made) {
-      ::unlinkat(parent.fd, temporary.c_str(), 0);
-      return made;
+    if (made && ::renameat(parent, temporary.c_str(), parent, name.c_str()) != 0) {
+      made = fail_errno(doing, path);
+      if (made.error().code == EISDIR) made.error().kind = Kind::kConflict;
     }
-    const int renamed = ::renameat(parent.fd, temporary.c_str(), parent.fd, parent.name.c_str());
-    const int err = errno;
     // rename() of two links to one file succeeds and keeps both (POSIX), so the temporary name is always removed.
-    ::unlinkat(parent.fd, temporary.c_str(), 0);
-    if (renamed != 0) return fail_errno(doing, path, err);
-    return {};
+    ::unlinkat(parent, temporary.c_str(), 0);
+    return made;
   }
   return fail(Kind::kConflict, std::string(doing) + ": too many left-over temporary files beside it", path);
 }
@@ -228,29 +225,14 @@ Result<Dir> Dir::open(const std::string& path) {
   return Dir(std::move(fd), path);
 }
 
+// Existing directories may be reached through links (/var/run); new ones are real.
 Result<Dir> Dir::create(const std::string& path, mode_t mode) {
-  if (auto existing = open(path)) return existing;
-  const bool absolute = path.starts_with('/');
-  const auto pieces = split(path, '/');
-  std::string so_far = absolute ? "/" : ".";
-  Fd at(::open(so_far.c_str(), kOpenDir));
-  if (!at) return fail_errno("cannot open as a directory", so_far);
-  if (!absolute) so_far.clear();
-  const auto last = std::ranges::find_if(pieces.rbegin(), pieces.rend(), [](auto piece) { return !piece.empty(); });
-  for (auto piece = pieces.begin(); piece != pieces.end(); ++piece) {
-    if (piece->empty()) continue;
-    if (!so_far.empty() && so_far.back() != '/') so_far += '/';
-    so_far += *piece;
-    // Existing directories may be reached through links (/var/run); new ones are real.
-    Fd next(::openat(at.get(), std::string(*piece).c_str(), kOpenDir));
-    if (!next && errno == ENOENT) {
-      const bool is_last = piece == std::prev(last.base());
-      TRY(next, make_one(at.get(), std::string(*piece), is_last ? mode : 0755, so_far));
-    }
-    if (!next) return fail_errno("cannot open as a directory", so_far);
-    at = std::move(next);
-  }
-  return Dir(std::move(at), path);
+  auto existing = open(path);
+  const auto [above, name] = parts_of(under_root(path, ""));
+  if (existing || existing.error().kind != Kind::kNotFound || name.empty()) return existing;
+  TRY(const auto parent, create(above));
+  TRY(Fd made, make_one(parent.fd(), name, mode, path));
+  return Dir(std::move(made), path);
 }
 
 Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
@@ -262,21 +244,15 @@ Result<Dir> Dir::make_subdir(std::string_view relative, mode_t mode) const {
 
 Result<std::string> Dir::read(std::string_view relative, std::size_t limit) const {
   TRY_STATUS(check_below(relative));
-  const std::string path = joined(path_, relative);
-  // O_NONBLOCK so that a named pipe in a file's place cannot block us.
-  const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return fail_errno("cannot open", path);
-  struct stat status{};
-  if (::fstat(fd.get(), &status) != 0) return fail_errno("cannot look at", path);
-  if (!S_ISREG(status.st_mode)) return fail(Kind::kInvalid, "cannot read: it is not a file", path);
-  return read_all(fd.get(), limit, path);
+  const Fd fd(::openat(fd_.get(), std::string(relative).c_str(), kOpenToRead));
+  return read_all(fd, limit, joined(path_, relative), true);
 }
 
 Status Dir::write_atomically(std::string_view relative, std::string_view content, mode_t mode, Sync sync) const {
   const std::string path = joined(path_, relative);
   TRY(const auto parent, parent_of(fd_.get(), path_, relative));
-  TRY_STATUS(replace(parent, path, "cannot put a file in place", [&](int at, const std::string& name) -> Status {
-    const Fd fd(::openat(at, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  const auto make = [&](const std::string& name) -> Status {
+    const Fd fd(::openat(parent.fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (!fd) return fail_errno("cannot make a file", path);
     if (::fchmod(fd.get(), mode) != 0) {  // despite the umask
       return fail_errno("cannot set the mode of a file", path);
@@ -284,7 +260,8 @@ Status Dir::write_atomically(std::string_view relative, std::string_view content
     auto written = write_all(fd.get(), content, path);
     if (written && sync == Sync::kYes && ::fsync(fd.get()) != 0) return fail_errno("cannot put on the disk", path);
     return written;
-  }));
+  };
+  TRY_STATUS(replace(parent.fd, parent.name, path, "cannot put a file in place", make));
   if (sync == Sync::kNo) return {};
   const Fd folder(::openat(parent.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder || ::fsync(folder.get()) != 0) return fail_errno("cannot put on the disk", path_);
@@ -293,16 +270,14 @@ Status Dir::write_atomically(std::string_view relative, std::string_view content
 
 Status Dir::remove(std::string_view relative) const {
   const auto parent = parent_of(fd_.get(), path_, relative);
-  if (!parent && parent.error().code == ENOENT) return {};
-  if (!parent) return std::unexpected(parent.error());
+  if (!parent) return parent.error().code == ENOENT ? Status() : std::unexpected(parent.error());
   if (::unlinkat(parent->fd, parent->name.c_str(), 0) == 0 || errno == ENOENT) return {};
   return fail_errno("cannot remove", joined(path_, relative));
 }
 
 Status Dir::remove_tree(std::string_view relative) const {
   const auto parent = parent_of(fd_.get(), path_, relative);
-  if (!parent && parent.error().code == ENOENT) return {};
-  if (!parent) return std::unexpected(parent.error());
+  if (!parent) return parent.error().code == ENOENT ? Status() : std::unexpected(parent.error());
   return remove_below(parent->fd, parent->name, joined(path_, relative));
 }
 
@@ -310,17 +285,15 @@ Status Dir::hard_link(std::string_view from_path, std::string_view relative) con
   const std::string path = joined(path_, relative);
   TRY(const auto parent, parent_of(fd_.get(), path_, relative));
   const std::string from(from_path);
-  // In most cases there is no file to replace.
-  if (::linkat(AT_FDCWD, from.c_str(), parent.fd, parent.name.c_str(), 0) == 0) return {};
-  if (errno != EEXIST) return fail_errno("cannot link to " + from, path);
-  return replace(parent, path, "cannot put a link in place", [&](int at, const std::string& name) -> Status {
-    if (::linkat(AT_FDCWD, from.c_str(), at, name.c_str(), 0) == 0) return {};
+  const auto make = [&](const std::string& name) -> Status {
+    if (::linkat(AT_FDCWD, from.c_str(), parent.fd, name.c_str(), 0) == 0) return {};
     return fail_errno("cannot link to " + from, path);
-  });
+  };
+  return replace(parent.fd, parent.name, path, "cannot put a link in place", make);
 }
 
 Result<std::vector<std::string>> Dir::list() const {
-  return names_of(::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), path_);
+  return names_of(fd_.get(), path_);
 }
 
 std::vector<std::string> names_in(const std::string& directory) {
@@ -346,30 +319,16 @@ bool Dir::exists(std::string_view relative) const {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t limit) {
-  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  struct stat status{};
-  if (!fd || ::fstat(fd.get(), &status) != 0) return fail_errno("cannot open", path);
-  if (!S_ISREG(status.st_mode)) {
-    // A shell's pipe is not in a file system in which a process can create files.
-    struct statfs where{};
-    const bool named = ::fstatfs(fd.get(), &where) != 0 || where.f_type != PIPEFS_MAGIC;
-    if (S_ISFIFO(status.st_mode) && named) return fail(Kind::kInvalid, "cannot read: it is a named pipe", path);
-    ::fcntl(fd.get(), F_SETFL, 0);
-  }
-  return read_all(fd.get(), limit, path);
+  return read_all(Fd(::open(path.c_str(), kOpenToRead)), limit, path, false);
 }
 
 Status put_link(const std::string& target, const std::string& path) {
-  // A name of this process alone; a file of a killed process with our pid may be replaced.
-  const std::string beside = path + "." + std::to_string(::getpid()) + ".new";
-  ::unlink(beside.c_str());
-  if (::symlink(target.c_str(), beside.c_str()) != 0) return fail_errno("cannot make a link", beside);
-  if (::rename(beside.c_str(), path.c_str()) == 0) return {};
-  const int err = errno;
-  ::unlink(beside.c_str());
-  Error error = error_from_errno(err, "cannot put a link in place", path);
-  if (err == EISDIR || err == ENOTEMPTY || err == EEXIST) error.kind = Kind::kConflict;
-  return std::unexpected(std::move(error));
+  const auto [directory, name] = parts_of(path);
+  TRY(const auto dir, Dir::open(directory));
+  return replace(dir.fd(), name, path, "cannot put a link in place", [&](const std::string& temporary) -> Status {
+    if (::symlinkat(target.c_str(), dir.fd(), temporary.c_str()) == 0) return {};
+    return fail_errno("cannot make a link", path);
+  });
 }
 
 Result<std::string> read_link(const std::string& path) {
@@ -379,9 +338,8 @@ Result<std::string> read_link(const std::string& path) {
   return std::string(buffer.data(), static_cast<std::size_t>(length));
 }
 
-bool is_mounted(std::string path) {
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  const auto [directory, name] = parts_of(path);
+bool is_mounted(const std::string& path) {
+  const auto [directory, name] = parts_of(under_root(path, ""));
   const auto parent = Dir::open(directory);
   return parent && is_mount_point(parent->fd(), name.c_str());
 }

@@ -80,7 +80,7 @@ Status put_link(const std::string& target, const std::string& path);
 Result<std::string> read_link(const std::string& path);
 
 // Whether something is mounted at `path`, of which no link is followed at its end.
-bool is_mounted(std::string path);
+bool is_mounted(const std::string& path);
 // Whether both names resolve to the same file.
 bool lead_to_one_file(const std::string& a, const std::string& b);
 
