@@ -16,21 +16,6 @@
 #include "os/clock/clock.h"
 
 namespace tranche::os {
-namespace {
-
-// Of our own three descriptors in epoll's data; the ids of watches are above them.
-constexpr std::uint64_t kPostedTag = 1;
-constexpr std::uint64_t kTimerTag = 2;
-constexpr std::uint64_t kSignalTag = 3;
-
-bool add_to_epoll(int epoll, int fd, std::uint32_t events, std::uint64_t tag) {
-  epoll_event event{};
-  event.events = events;
-  event.data.u64 = tag;
-  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
-}
-
-}  // namespace
 
 Loop::~Loop() {
   // Captures may cancel or post in their destructors: every container is consistent before its content is destroyed.
@@ -84,7 +69,10 @@ Loop::Id Loop::after(Duration delay, std::function<void()> turn) {
 
 Loop::Id Loop::watch(int fd, std::uint32_t epoll_events, std::function<void(std::uint32_t)> turn) {
   const Id id = next_id_++;
-  if (!add_to_epoll(epoll_.get(), fd, epoll_events, id)) return 0;
+  epoll_event event{};
+  event.events = epoll_events;
+  event.data.u64 = id;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) return 0;
   watches_.emplace(id, std::make_shared<Watch>(fd, std::move(turn)));
   return id;
 }
@@ -114,7 +102,8 @@ Status Loop::on_signals(std::initializer_list<int> signals, std::function<void(i
   if (fd < 0) return fail_errno("cannot receive signals", "signalfd");
   if (!signals_) {
     signals_ = Fd(fd);
-    if (!add_to_epoll(epoll_.get(), fd, EPOLLIN, kSignalTag)) return fail_errno("cannot wait for signals", "epoll_ctl");
+    if (watch(fd, EPOLLIN, [this](std::uint32_t) { read_signals(); }) == 0)
+      return fail_errno("cannot wait for signals", "epoll_ctl");
   }
   if (const int err = ::pthread_sigmask(SIG_BLOCK, &wanted, nullptr); err != 0)
     return fail_errno("cannot block signals", "pthread_sigmask", err);
@@ -147,19 +136,8 @@ void Loop::stop() {
 }
 
 void Loop::dispatch(const epoll_event& event) {
-  const auto tag = event.data.u64;  // by value: the struct is packed
-  switch (tag) {
-    case kPostedTag:
-      return read_posted();
-    case kTimerTag:
-      return fire_timers();
-    case kSignalTag:
-      return read_signals();
-    default:
-      break;
-  }
   // Absent if an earlier callback of this round cancelled it.
-  const auto found = watches_.find(tag);
+  const auto found = watches_.find(event.data.u64);
   if (found == watches_.end()) return;
   const auto watch = found->second;  // keeps it while it runs: it may cancel itself
   begin_turn();
@@ -239,8 +217,8 @@ Result<std::unique_ptr<Loop>> Loop::open() {
   if (!loop->woken_) return failed("eventfd");
   loop->timer_ = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!loop->timer_) return failed("timerfd_create");
-  if (!add_to_epoll(loop->epoll_.get(), loop->woken_.get(), EPOLLIN, kPostedTag) ||
-      !add_to_epoll(loop->epoll_.get(), loop->timer_.get(), EPOLLIN, kTimerTag))
+  if (loop->watch(loop->woken_.get(), EPOLLIN, [self = loop.get()](std::uint32_t) { self->read_posted(); }) == 0 ||
+      loop->watch(loop->timer_.get(), EPOLLIN, [self = loop.get()](std::uint32_t) { self->fire_timers(); }) == 0)
     return failed("epoll_ctl");
   return loop;
 }

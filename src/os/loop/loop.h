@@ -54,7 +54,6 @@ class Loop {
   void stop();  // any thread; the running callback is the last; before run(), that run returns at once
 
  private:
-  static constexpr Id kFirstId = 16;  // smaller ones are of our own descriptors
   struct Watch {
     int fd = -1;
     std::function<void(std::uint32_t)> turn;
@@ -80,7 +79,7 @@ class Loop {
   MonoTime armed_for_ = MonoTime::max();
   std::unordered_map<Id, std::shared_ptr<Watch>> watches_;
   std::map<int, std::shared_ptr<std::function<void(int)>>> signal_turns_;
-  Id next_id_ = kFirstId;
+  Id next_id_ = 1;
   bool in_turn_ = false;
   MonoTime now_;
   WallTime wall_now_;
