@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 extern "C" {
@@ -22,6 +21,8 @@ namespace tranche::os {
 namespace {
 
 constexpr std::uint64_t kMostPid = std::numeric_limits<pid_t>::max();
+constexpr std::size_t kPiece = 16 << 10;
+constexpr std::size_t kLongestPipe = 1 << 20;  // pipe(7)
 
 }  // namespace
 
@@ -42,6 +43,7 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
     if (pipes == nullptr) return {};
     output_ = std::move(pipes->output);
     if (!output_) return {};
+    // One piece per callback: a child that writes without end must not block the loop.
     output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
     if (output_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process's output");
     return {};
@@ -69,32 +71,15 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
   bool running() const { return static_cast<bool>(pidfd_); }
 
  private:
-  // One piece per callback: a child that writes without end must not block the loop.
-  void read_output() {
+  // One piece; false: nothing is there now.
+  bool read_output() {
     const auto self = shared_from_this();
-    char buffer[16384];
+    char buffer[kPiece];
     const ssize_t got = ::read(output_.get(), buffer, sizeof buffer);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got > 0) return deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
-    deliver(lines_.finish());
-    close_output();
-  }
-
-  // The process has exited, so all of its output is in the pipe by now. Reads exactly that much: a grandchild may
-  // continue to write.
-  void read_what_is_left() {
-    int left = 0;
-    if (!output_ || ::ioctl(output_.get(), FIONREAD, &left) != 0) left = 0;
-    char buffer[16384];
-    while (left > 0 && !dropped_) {
-      const auto want = std::min(static_cast<std::size_t>(left), sizeof buffer);
-      const ssize_t got = ::read(output_.get(), buffer, want);
-      if (got <= 0) break;
-      left -= static_cast<int>(got);
-      deliver(lines_.take({buffer, static_cast<std::size_t>(got)}));
-    }
-    if (!dropped_) deliver(lines_.finish());
-    close_output();
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    deliver(got > 0 ? lines_.take({buffer, static_cast<std::size_t>(got)}) : lines_.finish());
+    if (got <= 0) close_output();
+    return got > 0;
   }
 
   void deliver(const std::vector<std::string>& lines) {
@@ -123,7 +108,10 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
     }
     // From here on another process may reuse the pid, so the handle is closed at once.
     pidfd_.reset();
-    read_what_is_left();
+    // All of its output is in the pipe by now. Reads no more than a pipe holds: a grandchild may continue to write.
+    for (std::size_t piece = 0; output_ && piece < kLongestPipe / kPiece && read_output();) ++piece;
+    deliver(lines_.finish());
+    close_output();
     if (dropped_) return;
     const auto on_exit = std::exchange(on_exit_, {});
     on_output_ = {};
