@@ -139,7 +139,6 @@ int write_out(const MigGiven& given, const mig::ConfigurationFile& file) {
 int change(const MigGiven& given, MigNode& node, const mig::Plan& made, const std::string& done) {
   print_problems(made.problems);
   MigChangeOptions options;
-  options.run_dir = given.run_dir;
   if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
   const int status = carry_out(node, made, options, kName);
   if (status == 0 && !given.quiet) fmt::print("{}\n", done);

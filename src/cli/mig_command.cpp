@@ -147,11 +147,6 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     return kMigHeld;
   }
   if (plan.as_wanted()) return 0;
-  const auto files = mig::MigChangeFiles::open(options.run_dir + "/mig");
-  if (!files) {
-    fmt::print(stderr, "{}: cannot record what is under way: {}\n", program, to_string(files.error()));
-    return status_of(files.error());
-  }
   mig::MigCallbacks callbacks;
   callbacks.on_step = [&](const mig::Step& step) {
     if (options.say) options.say(mig::to_string(step));
@@ -161,8 +156,7 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
     if (!gpu.matched || gpu.as_wanted) continue;
     if (options.say)
       options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
-    const auto outcome =
-        mig::apply_layout(*node.admin, *files, gpu.now.uuid, gpu.target, plan.configuration, callbacks);
+    const auto outcome = mig::apply_layout(*node.admin, gpu.now.uuid, gpu.target, callbacks);
     worst = std::max(worst, report(outcome, gpu, options.resets, program));
   }
   return worst;

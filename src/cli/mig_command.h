@@ -44,7 +44,6 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
 Status write_configurations(const mig::ConfigurationFile& file, const std::string& format, const std::string& path);
 
 struct MigChangeOptions {
-  std::string run_dir = "/run/tranche";  // changes in progress are recorded below it
   bool resets = false;  // the caller resets GPUs after a mode change, so a needed reset is not an error
   std::function<void(const std::string&)> say;  // one sentence per step
 };

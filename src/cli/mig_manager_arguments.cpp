@@ -16,7 +16,6 @@ struct MigManagerGiven : Held<programs::MigManagerOptions> {
   std::string driver_root_here;
   Switch with_reboot{"WITH_REBOOT"};
   Switch with_host_clients{"WITH_SHUTDOWN_HOST_GPU_CLIENTS"};
-  std::string run_dir = "/run/tranche";
   std::string ignored;  // of flags without effect
 };
 
@@ -44,7 +43,6 @@ void add_mig_manager_options(CLI::App& app, MigManagerGiven& given) {
                            "--dev-root,-b", "--dev-root-ctr-path,-j", "--nvidia-cdi-hook-path"})
     app.add_option(name, given.ignored, "no effect");
   app.add_flag("--cdi-enabled{true}", given.ignored, "no effect");
-  add_own_option(app, "--run-dir", given.run_dir, "directory on the node for the record of what is under way");
   add_log_options(app, given.log);
 }
 
@@ -71,7 +69,6 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   o.driver_root = driver_root(given);
   o.pod_resources_socket = below(given.host_root, "/var/lib/kubelet/pod-resources/kubelet.sock");
   o.mig.options.enabled = o.mig.options.in_operators_place = true;
-  o.mig.folder = below(given.host_root, given.run_dir) + "/mig";
   for (auto* one : {&given.with_reboot, &given.with_host_clients}) (void)read_switch(*one, process);
   o.reboot_asked = given.with_reboot.on;
   o.host_clients_asked = given.with_host_clients.on;

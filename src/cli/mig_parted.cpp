@@ -107,7 +107,6 @@ class HookedChange {
     }
     const auto now = plan_of_(node);
     MigChangeOptions how;
-    if (const auto run_dir = config::variable(process_.environment, kRunDir); !run_dir.empty()) how.run_dir = run_dir;
     how.resets = !options_.skip_reset.on || options_.mode_only.on;
     const int status = carry_out(node, now, how, kMigParted);
     if (status != kMigNeedsReset) return status == 0 ? 0 : 1;

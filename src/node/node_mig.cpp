@@ -40,10 +40,8 @@ void NodeProgram::open_mig() {
     cluster_.emit(kube::ObjectRef::pod(pod.pod_namespace, pod.pod, pod.uid), reason, message);
   };
   driver_settings_ = gpu::driver_settings(config_.view().config.flags, options_.driver_root_here, options_.system_root);
-  mig::MigSettings settings{options_.mig,
-                            options_.node_name,
-                            options_.run_dir + "/mig",
-                            {options_.environment.begin(), options_.environment.end()}};
+  mig::MigSettings settings{
+      options_.mig, options_.node_name, {options_.environment.begin(), options_.environment.end()}};
   mig_ = std::make_unique<mig::MigManager>(loop_, worker_, link_, std::move(settings), std::move(callbacks));
 }
 

@@ -3,21 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_text.h"
 #include "base/text.h"
 #include "gpu/driver/abi.h"
-#include "os/files/files.h"
 
 namespace tranche::mig {
-
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Placement, start, size)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Part, profile_id, profile, placement, compute)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Layout, enabled, parts)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MigChange, gpu, config, boot, before, target, waits_for_reset, step, step_returned,
-                                   made)
 
 namespace {
 
@@ -26,22 +17,6 @@ using namespace std::chrono_literals;
 constexpr int kTries = 4;  // of one call that does not do what it should
 constexpr Duration kFirstPause = 25ms;
 constexpr int kMostSteps = 400;  // more than any two layouts are apart: something else changes the GPU meanwhile
-
-using Json = nlohmann::json;
-
-constexpr std::string_view kPrefix = "mig-";
-constexpr std::string_view kSuffix = ".json";
-
-std::string file_of(const std::string& gpu) {
-  return std::string(kPrefix) + gpu + std::string(kSuffix);
-}
-
-// nullopt: it is not a record of a change.
-std::optional<MigChange> change_from(const Json& json) try {
-  return json.get<MigChange>();
-} catch (const Json::exception&) {
-  return std::nullopt;
-}
 
 bool pause(const MigCallbacks& callbacks, int tries) {
   const Duration wait = tries == 0 ? Duration() : kFirstPause * (1 << (2 * (tries - 1)));  // 25, 100, 400 ms
@@ -81,32 +56,19 @@ Walked walk(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallback
 
 class LayoutChange {
  public:
-  LayoutChange(gpu::MigAdmin& admin, const MigChangeFiles& files, const MigCallbacks& callbacks, MigChange change)
-      : admin_(admin), files_(files), callbacks_(callbacks), change_(std::move(change)) {}
+  LayoutChange(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallbacks& callbacks)
+      : admin_(admin), gpu_uuid_(gpu_uuid), callbacks_(callbacks) {}
 
-  MigOutcome run() {
-    std::vector<std::string> lost;
-    for (auto& begun : files_.unfinished(lost)) {
-      if (begun.gpu != change_.gpu || begun.boot != change_.boot || begun.waits_for_reset) continue;
-      change_.before = std::move(begun.before);  // of the first change that failed to end
-      has_record_ = true;
-    }
-    MigOutcome outcome = go(change_.target);
-    change_.waits_for_reset = outcome.what == What::kNeedsReset;
-    if (change_.waits_for_reset) (void)files_.write(change_);
-    if (outcome.what != What::kFailed || outcome.steps.empty()) {
-      const bool ended = outcome.what == What::kDone || outcome.what == What::kFailed;
-      if (ended && was_read_) (void)files_.forget(change_.gpu);
-      return outcome;
-    }
-    MigOutcome undone = go(change_.before);
+  MigOutcome run(const Layout& target) {
+    MigOutcome outcome = go(target);
+    if (outcome.what != What::kFailed || outcome.steps.empty()) return outcome;
+    MigOutcome undone = go(*before_);
     undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
     if (undone.what == What::kStopped) return undone;
     undone.why = undone.what == What::kDone ? outcome.why + "; the layout is as before"
                                             : outcome.why + "; the layout before it is not restored: " + undone.why;
     if (undone.what != What::kDone) undone.left = to_string(undone.now);
     undone.what = What::kFailed;
-    (void)files_.forget(change_.gpu);
     return undone;
   }
 
@@ -124,7 +86,7 @@ class LayoutChange {
       if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
       add_users(gpu, callbacks_.users);
       outcome.now = layout_of(gpu);
-      if (!std::exchange(was_read_, true) && !has_record_) change_.before = outcome.now;
+      if (!before_) before_ = outcome.now;
       auto step = next_step(gpu, target);
       if (!step || !destroys(*step)) return step;
       if (step->what == Step::What::kReset)
@@ -138,20 +100,13 @@ class LayoutChange {
       return ends(What::kInUse, "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
     };
     const auto take = [&](const Step& step) -> Status {
-      change_.step = to_string(step);
-      change_.step_returned = false;
-      if (const auto written = files_.write(change_); !written)
-        return std::unexpected(within(written.error(), "the change cannot be recorded, so it is not made"));
       if (callbacks_.on_step) callbacks_.on_step(step);
-      outcome.steps.push_back(change_.step);
-      const auto done = admin_.take(change_.gpu, step);
+      outcome.steps.push_back(to_string(step));
+      const auto done = admin_.take(gpu_uuid_, step);
       refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
-      change_.step_returned = true;
-      if (done && !destroys(step)) change_.made.push_back(change_.step);
-      (void)files_.write(change_);  // the record of the intent is what counts
       return done;
     };
-    const auto [status, is_stopped, stuck] = walk(admin_, change_.gpu, callbacks_, next, take);
+    const auto [status, is_stopped, stuck] = walk(admin_, gpu_uuid_, callbacks_, next, take);
     if (!status) outcome.why = to_string(status.error());
     if (is_stopped) outcome.what = What::kStopped;
     if (status || outcome.what != What::kDone) return outcome;
@@ -167,11 +122,9 @@ class LayoutChange {
   }
 
   gpu::MigAdmin& admin_;
-  const MigChangeFiles& files_;
+  const std::string& gpu_uuid_;
   const MigCallbacks& callbacks_;
-  MigChange change_;
-  bool has_record_ = false;  // of an earlier program
-  bool was_read_ = false;
+  std::optional<Layout> before_;  // as it was read first
 };
 
 class PartitionChange {
@@ -296,40 +249,9 @@ class PartitionChange {
 
 }  // namespace
 
-Result<MigChangeFiles> MigChangeFiles::open(const std::string& folder) {
-  TRY(os::Dir dir, os::Dir::create(folder));
-  return MigChangeFiles(std::move(dir));
-}
-
-Status MigChangeFiles::write(const MigChange& change) const {
-  return os::write_kept(folder_, file_of(change.gpu), json_text(Json(change)) + "\n", 0644);
-}
-
-Status MigChangeFiles::forget(const std::string& gpu) const {
-  return folder_.remove(file_of(gpu));
-}
-
-std::vector<MigChange> MigChangeFiles::unfinished(std::vector<std::string>& lost) const {
-  std::vector<MigChange> changes;
-  for (const std::string& name : folder_.list().value_or(std::vector<std::string>())) {
-    if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
-    const os::KeptFile kept = os::read_kept(folder_, name);
-    if (!kept.lost.empty()) lost.push_back(kept.lost);
-    if (!kept.text) continue;
-    if (auto change = change_from(json_of(*kept.text)); change && file_of(change->gpu) == name) {
-      changes.push_back(*std::move(change));
-    } else {
-      lost.push_back(os::put_aside(folder_, name, "it is not a record of a MIG change"));
-    }
-  }
-  return changes;
-}
-
-MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
-                        const Layout& target, const std::string& config, const MigCallbacks& callbacks) {
-  return LayoutChange(admin, files, callbacks,
-                      {.gpu = gpu_uuid, .config = config, .boot = os::boot_id(), .before = {}, .target = target})
-      .run();
+MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
+                        const MigCallbacks& callbacks) {
+  return LayoutChange(admin, gpu_uuid, callbacks).run(target);
 }
 
 MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,

@@ -10,48 +10,15 @@
 
 #include "gpu/driver/mig/mig_admin.h"
 #include "mig/mig_plan.h"
-#include "os/files/files.h"
 
 namespace tranche::mig {
-
-// What is being done to a GPU's MIG layout, on disk before each driver call: a program that is killed finds where it
-// was, and an operator sees what it made and did not finish.
-struct MigChange {
-  std::string gpu;     // UUID
-  std::string config;  // the name of what was asked for
-  std::string boot;    // the kernel's boot id: instances do not survive a reboot
-  Layout before;
-  Layout target;
-  bool waits_for_reset = false;
-  std::string step{};  // the newest that was begun, "" = none
-  bool step_returned = false;
-  std::vector<std::string> made{};  // since the beginning, by this change
-};
-
-// One file for each GPU, `mig-<GPU UUID>.json`, replaced as a whole; it is gone once the change is done. It is not
-// synced to the disk: instances do not survive a crash of the kernel either, and what was written survives a killed
-// program. One thread.
-class MigChangeFiles {
- public:
-  // `folder` is made when it is not there.
-  static Result<MigChangeFiles> open(const std::string& folder);
-
-  Status write(const MigChange& change) const;
-  Status forget(const std::string& gpu) const;
-  // What was not finished. A file that cannot be read is renamed, with a sentence in `lost`.
-  std::vector<MigChange> unfinished(std::vector<std::string>& lost) const;
-
- private:
-  explicit MigChangeFiles(os::Dir folder) : folder_(std::move(folder)) {}
-  os::Dir folder_;
-};
 
 struct MigOutcome {
   enum class What {
     kDone,
     kInUse,       // `holders` use instances that the change removes; nothing that is in use was touched
     kNeedsReset,  // the mode is pending until the GPU is reset
-    kStopped,     // stopped between two calls; the change file has the step
+    kStopped,     // between two calls
     kFailed,      // `why`, and `left` when the layout is not what it was before
   };
   What what = What::kDone;
@@ -69,10 +36,10 @@ struct MigCallbacks {
 };
 
 // Cuts a GPU into a layout. It destroys no instance that is in use by the report of the driver or the caller. After a
-// failure it restores the earlier layout, except for instances in use; `left` then names the layout that remains.
-// config: the name of the requested configuration.
-MigOutcome apply_layout(gpu::MigAdmin& admin, const MigChangeFiles& files, const std::string& gpu_uuid,
-                        const Layout& target, const std::string& config, const MigCallbacks& callbacks);
+// failure it restores the layout that it found, except for instances in use; `left` then names the layout that remains.
+// A program that was killed on the way leaves no record: the next call goes on from what the GPU has.
+MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
+                        const MigCallbacks& callbacks);
 
 // One MIG instance at one place, for a claim: a GPU instance with one compute instance that fills it. Other instances
 // of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that

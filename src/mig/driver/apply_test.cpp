@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "gpu/driver/sim_fixture.h"
-#include "os/files/files.h"
 
 namespace tranche::mig {
 namespace {
@@ -24,13 +23,12 @@ struct Bed : gpu::nvml::SimFixture {
     auto opened = gpu::MigAdmin::open(settings());
     ASSERT_TRUE(opened) << to_string(opened.error());
     admin = *std::move(opened);
-    files = *MigChangeFiles::open(root() + "/run");
   }
   Layout layout() { return layout_of(read()); }
   GpuState read() { return admin->read(uuid).value_or(GpuState{}); }
   MigOutcome apply(const Layout& target, MigCallbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
-    return apply_layout(*admin, *files, uuid, target, "test", callbacks);
+    return apply_layout(*admin, uuid, target, callbacks);
   }
   // A child process that changes the layout and is killed on its way.
   void killed_on_its_way(const Layout& target) {
@@ -42,15 +40,8 @@ struct Bed : gpu::nvml::SimFixture {
     int status = 0;
     ::waitpid(child, &status, 0);
   }
-  std::vector<MigChange> unfinished() {
-    std::vector<std::string> lost;
-    auto found = files->unfinished(lost);
-    EXPECT_TRUE(lost.empty());
-    return found;
-  }
 
   std::unique_ptr<gpu::MigAdmin> admin;
-  std::optional<MigChangeFiles> files;
   std::string uuid;
 };
 
@@ -59,13 +50,12 @@ Part three_at(std::uint32_t start) {
 }
 const Layout kThrees{true, {three_at(0), three_at(4)}};
 
-TEST(MigApply, ReachesTheLayoutAndLeavesNoRecord) {
+TEST(MigApply, ReachesTheLayout) {
   Bed bed;
   const auto outcome = bed.apply(kThrees);
   EXPECT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
   EXPECT_EQ(bed.layout(), kThrees);
   EXPECT_EQ(outcome.steps.size(), 10u) << "six to destroy three instances, four to create two";
-  EXPECT_TRUE(bed.unfinished().empty());
   EXPECT_TRUE(bed.apply(kThrees).steps.empty()) << "nothing to do";
 }
 
@@ -107,15 +97,6 @@ TEST(MigApply, TakesTheStepsOfThePlan) {
   }
 }
 
-TEST(MigApply, ARecordThatCannotBeReadIsNamed) {
-  Bed bed;
-  ASSERT_TRUE(os::write_kept(*os::Dir::open(bed.root() + "/run"), "mig-GPU-a.json",
-                             "{\"gpu\": \"GPU-a\", \"before\": \"text\", \"target\": {}}\n", 0644));
-  std::vector<std::string> lost;
-  EXPECT_TRUE(bed.files->unfinished(lost).empty());
-  EXPECT_EQ(lost.size(), 1u);
-}
-
 TEST(MigApply, TrustsNoSuccessAndNoFailure) {
   for (const char* call : {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy"}) {
     Bed bed;
@@ -144,7 +125,6 @@ TEST(MigApply, ACallThatFailsIsRepeatedOrWhatWasDoneIsUndone) {
     EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
     EXPECT_NE(outcome.why.find("the layout is as before"), std::string::npos) << outcome.why;
     EXPECT_EQ(bed.layout(), before);
-    EXPECT_TRUE(bed.unfinished().empty());
   }
 }
 
@@ -163,23 +143,12 @@ TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
       for (std::uint32_t skip = 0; skip < 3; ++skip) {
         SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
         Bed bed;
-        const Layout before = bed.layout();
         bed.fault(kind, call, 0, skip, 1);
         bed.killed_on_its_way(kThrees);
         bed.node().clear_faults();
         bed.open();
-        auto begun = bed.unfinished();
-        if (begun.empty()) {  // fewer such calls than that
-          EXPECT_EQ(bed.layout(), kThrees);
-          continue;
-        }
-        EXPECT_EQ(begun[0].before, before);
-        EXPECT_EQ(begun[0].target, kThrees);
-        EXPECT_FALSE(begun[0].step.empty());
-        EXPECT_FALSE(begun[0].step_returned);
         EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
         EXPECT_EQ(bed.layout(), kThrees);
-        EXPECT_TRUE(bed.unfinished().empty());
       }
     }
   }

@@ -47,14 +47,8 @@ struct MigDriver::Job {
     doing = std::move(what);
   }
 
-  void read(const gpu::NvmlSettings& driver, const std::string& folder, std::set<std::uint32_t> pass_over) {
+  void read(const gpu::NvmlSettings& driver, std::set<std::uint32_t> pass_over) {
     Reading found;
-    if (!folder.empty()) {
-      if (auto files = MigChangeFiles::open(folder))
-        found.unfinished = files->unfinished(found.lost);
-      else
-        found.problem = to_string(within(files.error(), "the record of changes cannot be kept"));
-    }
     gpu::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
     if (auto admin = gpu::MigAdmin::open(driver, std::move(care))) {
       begins({}, "count the GPUs");
@@ -71,10 +65,8 @@ struct MigDriver::Job {
     reading = std::move(found);
   }
 
-  void apply(const std::vector<Work>& all, const std::string& config, const gpu::NvmlSettings& driver,
-             const std::string& folder, const std::set<std::uint32_t>& pass_over, const std::shared_ptr<UseBox>& use) {
-    auto files = folder.empty() ? Result<MigChangeFiles>(fail(Kind::kUnsupported, "no record is kept"))
-                                : MigChangeFiles::open(folder);
+  void apply(const std::vector<Work>& all, const gpu::NvmlSettings& driver, const std::set<std::uint32_t>& pass_over,
+             const std::shared_ptr<UseBox>& use) {
     auto admin = gpu::MigAdmin::open(driver, {pass_over, {}});
     for (const Work& work : all) {
       Done one{work, {}, {}};
@@ -82,14 +74,12 @@ struct MigDriver::Job {
         one = failed(work, to_string(admin.error()));
       } else if (work.partition && pass_over.contains(work.index)) {
         one = failed(work, "a driver call on the GPU has not returned");  // and not: the GPU is gone
-      } else if (!work.partition && !files) {
-        one = failed(work, to_string(files.error()));
       } else {
         begins(work.index, "read its MIG state");
         if (work.partition)
           one.partition = change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, use));
         else
-          one.outcome = apply_layout(**admin, *files, work.gpu, work.target, config, callbacks(work.index, use));
+          one.outcome = apply_layout(**admin, work.gpu, work.target, callbacks(work.index, use));
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
@@ -105,8 +95,8 @@ struct MigDriver::Job {
   }
 };
 
-MigDriver::MigDriver(os::Loop& loop, std::string folder, std::function<void()> answers_again)
-    : loop_(loop), folder_(std::move(folder)), answers_again_(std::move(answers_again)), worker_(os::Worker::start()) {}
+MigDriver::MigDriver(os::Loop& loop, std::function<void()> answers_again)
+    : loop_(loop), answers_again_(std::move(answers_again)), worker_(os::Worker::start()) {}
 
 MigDriver::~MigDriver() {
   for (const Stuck& one : stuck_) one.worker->leave_behind();
@@ -123,12 +113,12 @@ void MigDriver::use_is(const MigUse& use) {
 }
 
 void MigDriver::read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done) {
-  add({driver, {}, {}, {}, std::move(done), {}});
+  add({driver, {}, {}, std::move(done), {}});
 }
 
-void MigDriver::apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
+void MigDriver::apply(const gpu::NvmlSettings& driver, std::vector<Work> work,
                       std::function<void(std::vector<Done>)> done) {
-  add({driver, std::move(work), std::move(config), {}, {}, std::move(done)});
+  add({driver, std::move(work), {}, {}, std::move(done)});
 }
 
 void MigDriver::add(Request request) {
@@ -148,12 +138,12 @@ void MigDriver::start() {
   }
   job_ = std::make_shared<Job>();
   const Request& request = requests_.front();
-  worker_->run(loop_, [this, job = job_, use = use_, folder = folder_, driver = request.driver, work = request.work,
-                       config = request.config, pass_over, reads = static_cast<bool>(request.on_read)] {
+  worker_->run(loop_, [this, job = job_, use = use_, driver = request.driver, work = request.work, pass_over,
+                       reads = static_cast<bool>(request.on_read)] {
     if (reads)
-      job->read(driver, folder, pass_over);
+      job->read(driver, pass_over);
     else
-      job->apply(work, config, driver, folder, pass_over, use);
+      job->apply(work, driver, pass_over, use);
     const std::lock_guard lock(job->mutex);
     job->finished = true;
     job->changed.notify_all();

@@ -36,8 +36,6 @@ class MigDriver {
     std::string problem;  // nothing could be read
     std::vector<GpuState> gpus;
     std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
-    std::vector<MigChange> unfinished;
-    std::vector<std::string> lost;  // records that could not be read and were renamed
   };
   struct Work {
     unsigned index = 0;
@@ -50,9 +48,7 @@ class MigDriver {
     MigOutcome outcome;
     MigPartitionOutcome partition = {};  // of work with one, if outcome is kDone
   };
-  // folder: of the record of what is under way; "" = for partitions only, which have none here. answers_again: a call
-  // has returned that had not.
-  MigDriver(os::Loop& loop, std::string folder, std::function<void()> answers_again);
+  MigDriver(os::Loop& loop, std::function<void()> answers_again);  // a call has returned that had not
   ~MigDriver();
   MigDriver(const MigDriver&) = delete;
   MigDriver& operator=(const MigDriver&) = delete;
@@ -60,8 +56,7 @@ class MigDriver {
   void use_is(const MigUse& use);  // who holds what; asked before each step that destroys something
   // One after the other; `done` comes as a callback of its own. A call that takes longer than driver.silence hangs.
   void read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done);
-  void apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::string config,
-             std::function<void(std::vector<Done>)> done);
+  void apply(const gpu::NvmlSettings& driver, std::vector<Work> work, std::function<void(std::vector<Done>)> done);
 
  private:
   using UseBox = os::SharedBox<MigUse>;  // shared with every thread
@@ -69,7 +64,6 @@ class MigDriver {
   struct Request {
     gpu::NvmlSettings driver;
     std::vector<Work> work;
-    std::string config;
     std::vector<Done> finished;            // of work, by earlier threads
     std::function<void(Reading)> on_read;  // one of the two
     std::function<void(std::vector<Done>)> on_applied;
@@ -88,7 +82,6 @@ class MigDriver {
   void answer(const Job* job);
 
   os::Loop& loop_;
-  std::string folder_;
   std::function<void()> answers_again_;
   std::shared_ptr<UseBox> use_ = std::make_shared<UseBox>();
   os::Timer timer_{loop_};

@@ -19,7 +19,7 @@ constexpr const char* kThree =
 struct Bed : gpu::nvml::SimFixture {
   Bed() : gpu::nvml::SimFixture(kThree), loop(*os::Loop::open()) { start(); }
   void start() {
-    driver = std::make_unique<MigDriver>(*loop, root() + "/run", [this] {
+    driver = std::make_unique<MigDriver>(*loop, [this] {
       ++returned;
       loop->stop();
     });
@@ -44,7 +44,7 @@ struct Bed : gpu::nvml::SimFixture {
     for (const unsigned index : gpus)
       work.push_back({index, node().gpus()[index].uuid, {true, {{9, "3g.20gb", {0, 4}, {{0, 3}}}}}});
     std::vector<MigDriver::Done> done;
-    driver->apply(impatient(), work, "test", [&](std::vector<MigDriver::Done> answer) {
+    driver->apply(impatient(), work, [&](std::vector<MigDriver::Done> answer) {
       done = std::move(answer);
       loop->stop();
     });

@@ -7,7 +7,6 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "kube/object.h"
-#include "os/files/files.h"
 #include "os/log/log.h"
 
 namespace tranche::mig {
@@ -189,7 +188,7 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
                          : "cannot be evicted yet: " + why);
             callbacks_.changed();
           })),
-      driver_(loop, settings_.folder, [this] { on_change(false); }) {
+      driver_(loop, [this] { on_change(false); }) {
   report_.state = "starting";
   report_.reason = "Starting";
   report_.message = "the node's label is being read";
@@ -281,7 +280,6 @@ void MigManager::on_read(MigDriver::Reading reading) {
   phase_ = Phase::kIdle;
   if (again_) return step();  // something is new since
   waiting_devices_.clear();
-  for (const auto& sentence : reading.lost) log::warning("mig.record_lost", {{"what", sentence}});
   if (reading.problem != read_problem_ && !reading.problem.empty())
     log::warning("mig.unreadable", {{"why", reading.problem}});
   read_problem_ = reading.problem;
@@ -289,7 +287,7 @@ void MigManager::on_read(MigDriver::Reading reading) {
   if (name != report_.config) {
     report_.config = name;
     changed_gpus_.clear();
-    begun_.clear();
+    begun_ = false;
     reported_waiting_.clear();
     blocked_since_.clear();
     began_ = loop_.now();
@@ -310,18 +308,6 @@ void MigManager::on_read(MigDriver::Reading reading) {
     one.uuid = gpu.uuid;
     for (const auto& part : now.parts) ++one.instances[part.profile];
     one.now = gpu.capable ? to_string(now) : "no MIG";
-    for (const auto& change : reading.unfinished)
-      if (change.gpu == gpu.uuid && !change.step_returned && change.boot == os::boot_id() &&
-          !begun_.contains(gpu.uuid)) {
-        one.unfinished = change.step;
-        log::warning("mig.resumed", {{"gpu", gpu.uuid},
-                                     {"config", change.config},
-                                     {"step", change.step},
-                                     {"target", to_string(change.target)},
-                                     {"before", to_string(change.before)},
-                                     {"made", join(change.made, "; ")}});
-        begun_.insert(gpu.uuid);
-      }
     report_.gpus.push_back(std::move(one));
   }
   if (name.empty()) {
@@ -383,7 +369,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
   }
 
   if (report_.state == "success") began_ = loop_.now();  // as after a reboot
-  if (report_.state != "failed" || begun_.empty()) {
+  if (report_.state != "failed" || !begun_) {
     state("pending", "Applying", "the GPUs are being partitioned for the configuration " + report_.config);
     state_label_->want("pending");
   }
@@ -455,11 +441,10 @@ void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
 
 void MigManager::apply(std::vector<MigDriver::Work> work) {
   phase_ = Phase::kApplying;
-  for (const auto& one : work) {
-    begun_.insert(one.gpu);
+  begun_ = true;
+  for (const auto& one : work)
     log::info("mig.applying", {{"gpu", one.gpu}, {"config", report_.config}, {"target", to_string(one.target)}});
-  }
-  driver_.apply(callbacks_.driver(), std::move(work), report_.config,
+  driver_.apply(callbacks_.driver(), std::move(work),
                 [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
 }
 
@@ -553,7 +538,7 @@ void MigManager::succeed() {
   retries_.reset();
   waits_.reset();
   report_changed();
-  begun_.clear();
+  begun_ = false;
   reported_waiting_.clear();
   state_label_->want("success");
   withdraw({});

@@ -95,7 +95,6 @@ class StateLabel;
 struct MigSettings {
   MigOptions options;
   std::string node_name;
-  std::string folder;  // of the record of what is under way
   std::map<std::string, std::string> environment;
 };
 
@@ -167,7 +166,7 @@ class MigManager {
   MonoTime began_{};  // the change under way
   MigUse use_;
   std::map<std::string, MonoTime> blocked_since_;  // by GPU
-  std::set<std::string> begun_;                    // GPUs of the change under way that were worked on
+  bool begun_ = false;                             // a GPU was worked on for the change under way
   std::string reported_waiting_;
   std::vector<std::string> changed_gpus_;  // "GPU 0: 3g.20gb at 0, 3g.20gb at 4", for the event
   std::string read_problem_, warned_;      // that were logged last

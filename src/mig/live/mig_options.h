@@ -33,7 +33,6 @@ struct MigGpuReport {
   std::string target;                         // "" = as wanted, or not matched
   std::vector<std::string> waits_for;         // holders
   std::map<std::string, unsigned> instances;  // by profile
-  std::string unfinished;                     // a step of an earlier process whose end is not known
   friend bool operator==(const MigGpuReport&, const MigGpuReport&) = default;
 };
 

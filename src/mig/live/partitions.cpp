@@ -17,7 +17,7 @@ bool same_layout(const GpuState& a, const GpuState& b) {
 }  // namespace
 
 MigPartitions::MigPartitions(os::Loop& loop, Callbacks callbacks)
-    : callbacks_(std::move(callbacks)), driver_(loop, "", [this] { look(); }) {}
+    : callbacks_(std::move(callbacks)), driver_(loop, [this] { look(); }) {}
 
 void MigPartitions::look() {
   again_ = std::exchange(looking_, true);
@@ -34,7 +34,7 @@ void MigPartitions::change(const std::string& gpu_uuid, const MigPartition& part
   // MigDriver passes over a GPU that hangs by its index; a GPU that was never read has none.
   MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, gpu_uuid, {}, partition};
   driver_.apply(
-      callbacks_.driver(), {std::move(work)}, "",
+      callbacks_.driver(), {std::move(work)},
       [this, done = std::move(done)](const std::vector<MigDriver::Done>& all) { on_changed(all.front(), done); });
 }
 

@@ -299,8 +299,11 @@ Json claims_json(const ClaimsReport& report) {
 
 Json mig_json(const mig::MigReport& mig) {
   auto gpus = list_of(mig.gpus, [](const auto& gpu) {
-    return Json{{"index", gpu.index},   {"uuid", gpu.uuid},          {"now", gpu.now},
-                {"target", gpu.target}, {"waitsFor", gpu.waits_for}, {"unfinished", gpu.unfinished}};
+    return Json{{"index", gpu.index},
+                {"uuid", gpu.uuid},
+                {"now", gpu.now},
+                {"target", gpu.target},
+                {"waitsFor", gpu.waits_for}};
   });
   return {{"state", mig.state},         {"reason", mig.reason},   {"message", mig.message}, {"config", mig.config},
           {"source", mig.source},       {"label", mig.written},   {"changes", mig.changes}, {"failures", mig.failures},
