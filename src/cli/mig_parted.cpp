@@ -11,9 +11,8 @@
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
-#include "mig/live/gpu_reset.h"
+#include "mig/driver/apply.h"
 #include "os/files/files.h"
-#include "os/loop/loop.h"
 #include "os/process/process.h"
 
 namespace tranche::cli {
@@ -113,27 +112,17 @@ class HookedChange {
     if (options_.skip_reset.on) return options_.mode_only.on ? 0 : 1;  // the caller must reset then
     how.resets = false;
     node.admin.reset();  // the driver refuses a reset while a program has the GPU open
+    // As mig-parted does if a change of the mode requires it, but only for these GPUs.
     for (const auto& gpu : now.gpus) {
       if (!gpu.matched || gpu.as_wanted || !gpu.mode_changes()) continue;
-      if (const auto done = reset_gpu(gpu.now.uuid); !done)
+      if (const auto done = mig::reset_gpu(config::variable(process_.environment, kDriverRoot), gpu.now.uuid,
+                                           {process_.environment.begin(), process_.environment.end()});
+          !done)
         return failed(
             fmt::format("GPU {} ({}) could not be reset: {}", gpu.now.index, gpu.now.name, to_string(done.error())));
     }
     TRY(node, this_node(process_));
     return carry_out(node, plan_of_(node), how, kMigParted) == 0 ? 0 : 1;
-  }
-
-  // As mig-parted does if a change of the mode requires it, but only for that GPU.
-  Status reset_gpu(const std::string& uuid) const {
-    TRY(const auto loop, os::Loop::open());
-    Status outcome = fail(Kind::kUnavailable, "nvidia-smi did not end");
-    mig::GpuReset reset(*loop, {process_.environment.begin(), process_.environment.end()}, [&](const Status& status) {
-      outcome = status;
-      loop->stop();
-    });
-    TRY_STATUS(reset.start(config::variable(process_.environment, kDriverRoot), uuid));
-    loop->run();
-    return outcome;
   }
 
   // Runs the commands of one stage in order, up to the first that fails.

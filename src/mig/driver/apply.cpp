@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/text.h"
 #include "gpu/driver/abi.h"
+#include "os/files/files.h"
+#include "os/process/process.h"
 
 namespace tranche::mig {
 
@@ -17,6 +20,7 @@ using namespace std::chrono_literals;
 constexpr int kTries = 4;  // of one call that does not do what it should
 constexpr Duration kFirstPause = 25ms;
 constexpr int kMostSteps = 400;  // more than any two layouts are apart: something else changes the GPU meanwhile
+constexpr Duration kResetPatience = 60s;
 
 bool pause(const MigCallbacks& callbacks, int tries) {
   const Duration wait = tries == 0 ? Duration() : kFirstPause * (1 << (2 * (tries - 1)));  // 25, 100, 400 ms
@@ -247,6 +251,36 @@ class PartitionChange {
   bool made_any_ = false;  // by this change
 };
 
+std::string first_of(const std::string& root, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    std::error_code failed;
+    const std::string path = os::under_root(root, name);
+    if (std::filesystem::exists(path, failed)) return path;
+  }
+  return {};
+}
+
+// The words that run it, of a driver root that is mounted at a different place with that root's own loader and
+// libraries. kNotFound: the driver root has no nvidia-smi.
+Result<std::vector<std::string>> reset_command(const std::string& driver_root, const std::string& gpu_uuid) {
+  const std::string root = driver_root.empty() ? "/" : driver_root;
+  const std::string program = first_of(root, {"/usr/bin/nvidia-smi", "/bin/nvidia-smi", "/usr/local/bin/nvidia-smi",
+                                              "/usr/local/nvidia/bin/nvidia-smi", "/opt/bin/nvidia-smi"});
+  if (program.empty()) return fail(Kind::kNotFound, "there is no nvidia-smi in the driver root", root);
+  std::vector<std::string> words{program, "--gpu-reset", "-i", gpu_uuid};
+  if (root == "/") return words;
+  const std::string loader = first_of(root, {"/lib64/ld-linux-x86-64.so.2", "/usr/lib64/ld-linux-x86-64.so.2",
+                                             "/lib/ld-linux-aarch64.so.1", "/usr/lib/ld-linux-aarch64.so.1"});
+  if (loader.empty()) return words;
+  std::vector<std::string> libraries;
+  for (const char* folder :
+       {"/usr/lib64", "/lib64", "/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+        "/lib/aarch64-linux-gnu", "/usr/lib", "/usr/local/nvidia/lib64"})
+    libraries.push_back(root + folder);
+  words.insert(words.begin(), {loader, "--library-path", join(libraries, ":")});
+  return words;
+}
+
 }  // namespace
 
 MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
@@ -257,6 +291,19 @@ MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const
 MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
                                      const MigCallbacks& callbacks) {
   return PartitionChange(admin, gpu_uuid, partition, callbacks).run();
+}
+
+Status reset_gpu(const std::string& driver_root, const std::string& gpu_uuid,
+                 const std::map<std::string, std::string>& environment) {
+  os::Command command{.env = environment, .kill_on_drop = true, .die_with_parent = true};
+  TRY(command.argv, reset_command(driver_root, gpu_uuid));
+  std::string last;
+  const auto keep = [&last](const std::string& line) {
+    if (!trimmed(line).empty()) last = ": " + line;
+  };
+  TRY(const auto note, os::run_to_end(command, keep, kResetPatience));
+  if (!note.signalled && note.code == 0) return {};
+  return fail(Kind::kConflict, "nvidia-smi --gpu-reset " + os::to_string(note) + last);
 }
 
 }  // namespace tranche::mig

@@ -4,6 +4,7 @@
 // nothing is noticed and repeated, a call that reports failure and did its work is not repeated. Calls block: a
 // worker's thread, or the program's own in a command. One GPU at a time.
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,5 +69,10 @@ struct MigPartitionOutcome {
 
 MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
                                      const MigCallbacks& callbacks);
+
+// Resets a GPU as an administrator does, with nvidia-smi of the driver's root: the driver library has no call for it.
+// nvidia-smi refuses while a program uses the GPU; it has a minute. kNotFound: the driver root has no nvidia-smi.
+Status reset_gpu(const std::string& driver_root, const std::string& gpu_uuid,
+                 const std::map<std::string, std::string>& environment);
 
 }  // namespace tranche::mig

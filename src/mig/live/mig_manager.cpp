@@ -197,7 +197,9 @@ MigManager::MigManager(os::Loop& loop, os::Worker& worker, kube::KubeLink& link,
   });
 }
 
-MigManager::~MigManager() = default;
+MigManager::~MigManager() {
+  if (phase_ == Phase::kResetting) resetter_->leave_behind();
+}
 
 void MigManager::start() {
   auto* client = link_.client();
@@ -509,26 +511,18 @@ void MigManager::reset(const MigDriver::Work& work) {
   state("pending", "NeedsReset", what);
   log::info("mig.reset", {{"gpu", work.gpu}});
   phase_ = Phase::kResetting;
-  const std::string root = callbacks_.driver().driver_root;
   callbacks_.driver_is_ours(false);
-  reset_ = std::make_unique<GpuReset>(
-      loop_, settings_.environment, [this, alive = std::weak_ptr(alive_), work, what, remedy](const Status& status) {
-        if (alive.expired()) return;
-        on_reset(work, status ? status
-                              : fail(Kind::kConflict, what + ", which failed: " + to_string(status.error()) + remedy));
-      });
-  if (const auto started = reset_->start(root, work.gpu); !started)
-    on_reset(work,
-             fail(Kind::kNotFound, what + ", which cannot be done from here: " + to_string(started.error()) + remedy));
-}
-
-void MigManager::on_reset(const MigDriver::Work& work, const Status& status) {
-  reset_.reset();
-  callbacks_.driver_is_ours(true);
-  phase_ = Phase::kIdle;
-  if (!status) return failed("NeedsReset", status.error().what);
-  log::info("mig.reset_done", {{"gpu", work.gpu}});
-  step();
+  resetter_ = os::Worker::start();
+  resetter_->run(loop_, [this, gpu = work.gpu, what, remedy, root = callbacks_.driver().driver_root,
+                         environment = settings_.environment] {
+    return [this, gpu, what, remedy, status = reset_gpu(root, gpu, environment)] {
+      callbacks_.driver_is_ours(true);
+      phase_ = Phase::kIdle;
+      if (!status) return failed("NeedsReset", what + ", which failed: " + to_string(status.error()) + remedy);
+      log::info("mig.reset_done", {{"gpu", gpu}});
+      step();
+    };
+  });
 }
 
 void MigManager::succeed() {

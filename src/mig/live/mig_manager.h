@@ -27,7 +27,6 @@
 #include "kube/event_queue.h"
 #include "kube/object.h"
 #include "mig/configuration.h"
-#include "mig/live/gpu_reset.h"
 #include "mig/live/mig_driver.h"
 #include "mig/live/mig_options.h"
 #include "mig/mig_plan.h"
@@ -138,7 +137,6 @@ class MigManager {
   void apply(std::vector<MigDriver::Work> work);
   void on_applied(const std::vector<MigDriver::Done>& all);
   void reset(const MigDriver::Work& work);
-  void on_reset(const MigDriver::Work& work, const Status& status);
   void succeed();
   void report_changed();
   void failed(const std::string& reason, std::string message);
@@ -174,7 +172,7 @@ class MigManager {
 
   std::unique_ptr<StateLabel> state_label_;
   std::unique_ptr<Evictions> evictions_;
-  std::unique_ptr<GpuReset> reset_;
+  std::unique_ptr<os::Worker> resetter_;
   std::set<std::string> reset_tried_;  // GPUs that were reset for report_.config: a failed reset is not repeated
   MigDriver driver_;
 };
