@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include "base/terminal_text.h"
-#include "base/text.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "gpu/models/models.h"
@@ -18,8 +17,6 @@ struct MigGiven {
   std::string driver_root = "/";
   std::string run_dir = "/run/tranche";
   std::string inventory = "node";
-  std::string present;            // the present configuration of a simulated node
-  std::vector<std::string> held;  // "0:4": GPU and a memory slice of an instance in use
   std::string file;
   std::string name;
   std::string label = "current";
@@ -35,55 +32,14 @@ int fail_with(const std::string& what, int status) {
   return status;
 }
 
-// The present state of a simulated node: the plan of a configuration, applied.
-int make_present(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
-  const auto configuration = choose_configuration(given.file, given.present, gpus);
-  if (!configuration) return kMigUnusable;
-  const auto plan = mig::make_plan(*configuration, gpus);
-  print_problems(plan.problems);
-  if (!plan.possible()) return kMigUnusable;
-  for (std::size_t i = 0; i < gpus.size(); ++i) {
-    gpus[i] = plan.gpus[i].after;
-    std::uint32_t id = 0;
-    for (auto& instance : gpus[i].instances) {
-      instance.id = ++id;
-      for (std::uint32_t c = 0; c < instance.compute.size(); ++c) instance.compute[c].id = c;
-    }
-  }
-  return 0;
-}
-
-int hold(const MigGiven& given, std::vector<mig::GpuState>& gpus) {
-  for (const auto& one : given.held) {
-    const auto parts = split(one, ':');
-    const auto gpu = parse_unsigned(parts[0]);
-    const auto slice = parts.size() == 2 ? parse_unsigned(parts[1]) : std::nullopt;
-    if (!gpu || !slice || *gpu >= gpus.size())
-      return fail_with("--held " + in_quotes(one) + " is not a GPU and a memory slice such as 0:4", kMigUnusable);
-    bool found = false;
-    for (auto& instance : gpus[*gpu].instances) {
-      if (!overlap(instance.placement, {static_cast<std::uint32_t>(*slice), 1})) continue;
-      found = instance.held = true;
-      instance.holders = {{"a simulated holder", 0}};
-    }
-    if (!found) return fail_with("--held " + in_quotes(one) + " names no instance of --present", kMigUnusable);
-  }
-  return 0;
-}
-
 // 0, or the exit status if the node cannot be read.
 int read_node(const MigGiven& given, MigNode& node) {
   if (given.inventory != "node") {
     auto simulated = gpu::simulated_node(given.inventory);
     if (!simulated) return fail_with(to_string(simulated.error()), kMigUnusable);
     node.gpus = *std::move(simulated);
-    if (!given.present.empty())
-      if (const int status = make_present(given, node.gpus)) return status;
-    return hold(given, node.gpus);
+    return 0;
   }
-  if (!given.present.empty() || !given.held.empty())
-    return fail_with("--present and --held belong to a simulated node: name one, such as --inventory 2xA100-SXM4-40GB",
-                     kMigUnusable);
   gpu::NvmlSettings settings;
   settings.driver_root = given.driver_root;
   auto read = read_mig_node(settings, given.run_dir);
@@ -175,10 +131,6 @@ void add_node_options(CLI::App& command, MigGiven& given, bool simulated) {
       .add_option("--inventory", given.inventory,
                   "\"node\" for the GPUs of this machine, or a number of equal GPUs such as 8xA100-SXM4-40GB")
       ->capture_default_str();
-  command.add_option("--present", given.present, "with a simulated node: the configuration that it has now")
-      ->type_name("NAME");
-  command.add_option("--held", given.held,
-                     "with --present: GPU and memory slice of an instance that a pod holds, such as 0:4; repeatable");
 }
 
 void add_choice(CLI::App& command, MigGiven& given) {

@@ -111,6 +111,9 @@ TEST(MigPlan, NamesWhoIsInTheWay) {
   const auto text = plan_text(plan, false, 100);
   EXPECT_THAT(text, HasSubstr("for pod default/trainer (container main): it holds 3g.20gb at slices 4-7"));
   EXPECT_THAT(text, HasSubstr("4 × 1g.5gb"));
+  const auto json = nlohmann::json::parse(plan_json(plan))["gpus"][0];
+  EXPECT_EQ(json["waitsFor"][0]["what"], "3g.20gb at slices 4-7");
+  EXPECT_EQ(json["fitsBesideHeld"], "4 × 1g.5gb");
   EXPECT_FALSE(make_plan(all_of("1g.5gb: 3, 3g.20gb: 1"), {gpu}).blocked()) << "the held one stays";
 }
 
