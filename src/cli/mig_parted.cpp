@@ -141,7 +141,10 @@ class HookedChange {
     command.env = environment_;
     for (const auto& [name, value] : hook.envs) command.env[name] = value;
     command.work_dir = hook.workdir;
-    TRY(const auto note, os::run_to_end(command, [](const std::string& line) { fmt::print("{}\n", line); }, {}));
+    std::fflush(stdout);
+    command.output = STDOUT_FILENO;
+    TRY(const auto ended, os::run_to_end(command));
+    const auto& note = ended.note;
     if (note.signalled || note.code != 0)
       return fail(Kind::kUnavailable, "it " + os::to_string(note), command.argv.front());
     return {};

@@ -112,12 +112,10 @@ Result<std::string> run_program(const std::vector<std::string>& argv, Duration d
   os::Command command;
   command.argv = argv;
   command.env = {{"PATH", "/usr/sbin:/usr/bin:/sbin:/bin"}, {"LC_ALL", "C"}};
-  command.kill_on_drop = true;
-  std::string output;
-  const auto add = [&output](const std::string& line) { output += (output.empty() ? "" : "\n") + line; };
-  TRY(const auto note, os::run_to_end(command, add, deadline));
+  TRY(const auto ended, os::run_to_end(command, deadline));
+  const auto& [note, output] = ended;
   if (note.signalled || note.code != 0)
-    return fail(Kind::kUnavailable, "it " + os::to_string(note) + ": " + output, argv.front());
+    return fail(Kind::kUnavailable, "it " + os::to_string(note) + ": " + std::string(trimmed(output)), argv.front());
   return output;
 }
 

@@ -1,7 +1,6 @@
 #include "kube/client/find_access.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -16,7 +15,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kBeforeItExpires = 30s;
 constexpr Duration kUnattended = 60s;  // for a program that cannot ask a person
-constexpr std::size_t kLongestCredential = std::size_t{1} << 20;
 
 bool can_read(const std::string& path) {
   return ::access(path.c_str(), R_OK) == 0;
@@ -43,23 +41,21 @@ Result<Access> access_of_files(const std::vector<std::string>& paths, const std:
 // The standard error is the person's, except `again`: then `tranche top` may have the terminal.
 Result<std::string> run_program(const Access& access, const CredentialProgram& program,
                                 const config::Environment& environment, bool interactive, bool again) {
-  os::Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}, .kill_on_drop = true};
+  os::Command command{.argv = program.argv, .env = {environment.begin(), environment.end()}};
   command.argv[0] = os::program_in_path(program.argv[0], config::variable(environment, "PATH"));
   if (command.argv[0].empty())
     return fail(Kind::kNotFound,
                 "the program is not in PATH" + (program.install_hint.empty() ? "" : ". " + program.install_hint));
   for (const auto& [name, value] : program.env) command.env[name] = value;
   command.env["KUBERNETES_EXEC_INFO"] = credential_request(access, program, interactive);
-  const os::Fd output(::memfd_create("credential", MFD_CLOEXEC));
   const os::Fd nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!output || !nowhere) return fail_errno("cannot start a process", "");
-  command.output = output.get();
+  if (!nowhere) return fail_errno("cannot start a process", "");
   command.errors = again ? nowhere.get() : STDERR_FILENO;
   command.foreground = interactive;
   if (interactive && program.input != CredentialProgram::Input::kNever) command.input = STDIN_FILENO;
-  TRY(const auto ended, os::run_to_end(command, {}, interactive ? std::nullopt : std::optional<Duration>(kUnattended)));
-  if (ended.signalled || ended.code != 0) return fail(Kind::kInvalid, "it " + os::to_string(ended));
-  return os::read_file("/proc/self/fd/" + std::to_string(output.get()), kLongestCredential);
+  TRY(const auto ended, os::run_to_end(command, interactive ? Duration::max() : kUnattended));
+  if (ended.note.signalled || ended.note.code != 0) return fail(Kind::kInvalid, "it " + os::to_string(ended.note));
+  return ended.output;
 }
 
 Status add_credentials(Access& access, const CredentialProgram& program, const config::Environment& environment,

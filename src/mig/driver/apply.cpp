@@ -297,13 +297,11 @@ Status reset_gpu(const std::string& driver_root, const std::string& gpu_uuid,
                  const std::map<std::string, std::string>& environment) {
   os::Command command{.env = environment, .kill_on_drop = true, .die_with_parent = true};
   TRY(command.argv, reset_command(driver_root, gpu_uuid));
-  std::string last;
-  const auto keep = [&last](const std::string& line) {
-    if (!trimmed(line).empty()) last = ": " + line;
-  };
-  TRY(const auto note, os::run_to_end(command, keep, kResetPatience));
-  if (!note.signalled && note.code == 0) return {};
-  return fail(Kind::kConflict, "nvidia-smi --gpu-reset " + os::to_string(note) + last);
+  TRY(const auto ended, os::run_to_end(command, kResetPatience));
+  if (!ended.note.signalled && ended.note.code == 0) return {};
+  const auto lines = lines_of(trimmed(ended.output));
+  return fail(Kind::kConflict, "nvidia-smi --gpu-reset " + os::to_string(ended.note) +
+                                   (lines.empty() ? "" : ": " + std::string(lines.back())));
 }
 
 }  // namespace tranche::mig

@@ -28,7 +28,7 @@ struct MigDriver::Job {
   std::uint64_t steps = 0;
   std::optional<std::uint32_t> index;  // of the GPU that is worked on
   std::string doing = "open the driver library";
-  Reading reading;
+  Reading reading;  // of the thread, until it has finished
   std::vector<Done> done;
 
   bool pause(Duration duration) {  // false: stop
@@ -48,21 +48,18 @@ struct MigDriver::Job {
   }
 
   void read(const gpu::NvmlSettings& driver, std::set<std::uint32_t> pass_over) {
-    Reading found;
     gpu::MigCare care{std::move(pass_over), [this](std::uint32_t gpu) { begins(gpu, "read its MIG state"); }};
     if (auto admin = gpu::MigAdmin::open(driver, std::move(care))) {
       begins({}, "count the GPUs");
-      auto gpus = (*admin)->read(found.silent);
+      auto gpus = (*admin)->read(reading.silent);
       begins({}, "close the driver library");
       if (gpus)
-        found.gpus = *std::move(gpus);
+        reading.gpus = *std::move(gpus);
       else
-        found.problem = to_string(gpus.error());
+        reading.problem = to_string(gpus.error());
     } else {
-      found.problem = to_string(admin.error());
+      reading.problem = to_string(admin.error());
     }
-    const std::lock_guard lock(mutex);
-    reading = std::move(found);
   }
 
   void apply(const std::vector<Work>& all, const gpu::NvmlSettings& driver, const std::set<std::uint32_t>& pass_over,

@@ -1,11 +1,9 @@
 #include "mps/control/control_client.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "base/text.h"
 #include "mps/control/questions.h"
@@ -20,15 +18,6 @@ constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while anot
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
 constexpr std::string_view kSessionHeld = "Cannot send command to MPS control daemon process";
-
-// A file in memory that holds `content`.
-Result<os::Fd> memory_file(const char* name, const std::string& content) {
-  os::Fd file(::memfd_create(name, MFD_CLOEXEC));
-  if (!file) return fail_errno("cannot make a file in memory", name);
-  if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
-    return fail_errno("cannot write a file in memory", name);
-  return file;
-}
 
 }  // namespace
 
@@ -50,45 +39,36 @@ Duration Question::left() {
 
 void Question::begin(const ControlTarget& target) {
   program_ = target.argv[0];
-  timer_.start(left(), [this, deadline = left()] {
-    const double seconds = std::chrono::duration<double>(deadline).count();
+  run_ = std::make_unique<os::Run>(loop_, os::Command{.argv = target.argv, .env = target.env}, input_, left(),
+                                   [this](const Result<os::Ended>& end) { ended(end); });
+}
+
+void Question::ended(const Result<os::Ended>& ended) {
+  if (!ended && ended.error().kind == Kind::kTimeout) {
+    const double seconds = std::chrono::duration<double>(deadline_).count();
     const Error late{Kind::kTimeout, fmt::format("no answer within {:.1f} s", seconds), program_, 0};
-    finish(std::unexpected(refused_.value_or(late)));
-  });
-  const auto started = start(target);
-  if (started) return;
-  Error error = started.error();
-  error.kind = Kind::kUnavailable;  // not the daemon's fault
-  timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });
-}
-
-Status Question::start(const ControlTarget& target) {
-  TRY(const os::Fd in, memory_file("mps-question", input_));
-  TRY(output_, memory_file("mps-answer", ""));
-  const os::Command what{
-      .argv = target.argv, .env = target.env, .kill_on_drop = true, .input = in.get(), .output = output_.get()};
-  TRY(process_, os::Process::start(loop_, what, {}, [this](os::ExitNote note) { ended(note); }));
-  return {};
-}
-
-void Question::ended(const os::ExitNote& note) {
-  const auto text = os::read_file(fmt::format("/proc/self/fd/{}", output_.get()));
-  if (text && text->find(kSessionHeld) != std::string::npos) {
+    return finish(std::unexpected(refused_.value_or(late)));
+  }
+  if (!ended) {
+    Error error = ended.error();
+    error.kind = Kind::kUnavailable;  // not the daemon's fault
+    return finish(std::unexpected(std::move(error)));
+  }
+  const auto& [note, text] = *ended;
+  if (text.find(kSessionHeld) != std::string::npos) {
     refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program_, 0};
     if (sessions_ != nullptr && sessions_->try_again(*this)) return;
     return finish(std::unexpected(*refused_));
   }
-  if (!text) return finish(std::unexpected(within(text.error(), program_ + ": its answer cannot be read")));
   if (!note.signalled && note.code == 0) return finish(text);
-  const std::string printed = trimmed(*text).empty() ? std::string() : ": " + in_quotes(trimmed(*text));
-  if (text->find("Cannot find MPS control daemon process") != std::string::npos)
+  const std::string printed = trimmed(text).empty() ? std::string() : ": " + in_quotes(trimmed(text));
+  if (text.find("Cannot find MPS control daemon process") != std::string::npos)
     return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
   finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program_, note.code));
 }
 
 void Question::finish(const Result<std::string>& result) {
-  timer_.stop();
-  process_.reset();
+  run_.reset();
   if (sessions_ != nullptr) sessions_->leave(*this);
   const auto done = std::move(done_);
   done(result);  // may ask the next question, or destroy this and the sessions
@@ -118,8 +98,7 @@ void Sessions::begin_next() {
 
 bool Sessions::try_again(Question& question) {
   if (question.left() <= kSessionPause) return false;
-  question.timer_.stop();
-  question.process_.reset();
+  question.run_.reset();
   open_ = nullptr;
   waiting_.push_front(&question);
   begin_soon(kSessionPause);

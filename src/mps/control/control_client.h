@@ -14,7 +14,6 @@
 
 #include "base/result.h"
 #include "base/time.h"
-#include "os/loop/fd.h"
 #include "os/loop/loop.h"
 #include "os/process/process.h"
 
@@ -45,8 +44,7 @@ class Question {
       : loop_(loop), input_(std::move(input)), deadline_(deadline), done_(std::move(done)), sessions_(sessions) {}
   Duration left();  // until it is due, which it is from the first call on
   void begin(const ControlTarget& target);
-  Status start(const ControlTarget& target);
-  void ended(const os::ExitNote& note);
+  void ended(const Result<os::Ended>& ended);
   void finish(const Result<std::string>& result);
 
   os::Loop& loop_;
@@ -57,9 +55,7 @@ class Question {
   std::string program_;
   std::optional<MonoTime> due_;
   std::optional<Error> refused_;  // because another program held the session
-  os::Timer timer_{loop_};
-  os::Fd output_;
-  std::unique_ptr<os::Process> process_;
+  std::unique_ptr<os::Run> run_;
 };
 
 // `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 extern "C" {
@@ -246,17 +247,66 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   return process;
 }
 
-Result<ExitNote> run_to_end(const Command& command, std::function<void(const std::string& line)> on_output,
-                            std::optional<Duration> deadline) {
-  TRY(const auto loop, Loop::open());
-  std::optional<ExitNote> note;
-  TRY(const auto process, Process::start(*loop, command, std::move(on_output), [&](ExitNote ended) {
-        note = ended;
-        loop->stop();
+// --- a program that runs to its end ----------------------------------------------------------------------------------
+
+namespace {
+
+// A file in memory that holds `content`.
+Result<Fd> memory_file(const char* name, std::string_view content) {
+  Fd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) return fail_errno("cannot make a file in memory", name);
+  if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
+    return fail_errno("cannot write a file in memory", name);
+  return file;
+}
+
+}  // namespace
+
+Run::Run(Loop& loop, Command command, const std::string& input, Duration deadline,
+         std::function<void(const Result<Ended>&)> done)
+    : done_(std::move(done)), timer_(loop) {
+  const std::string program = command.argv.front();
+  const auto started = start(loop, std::move(command), input);
+  timer_.start(started ? deadline : Duration{}, [this, started, program] {
+    finish(started ? fail(Kind::kTimeout, "it has not ended in time", program) : std::unexpected(started.error()));
+  });
+}
+
+Status Run::start(Loop& loop, Command command, const std::string& input) {
+  Fd in;
+  if (command.input < 0) {
+    TRY(in, memory_file("input", input));
+    command.input = in.get();
+  }
+  if (command.output < 0) {
+    TRY(output_, memory_file("output", ""));
+    command.output = output_.get();
+  }
+  command.kill_on_drop = true;
+  TRY(process_, Process::start(loop, command, {}, [this](const ExitNote& note) {
+        if (!output_) return finish(Ended{note, {}});
+        auto text = read_file("/proc/self/fd/" + std::to_string(output_.get()));
+        finish(text ? Result<Ended>({note, *std::move(text)}) : std::unexpected(text.error()));
       }));
-  if (deadline) loop->after(*deadline, [&loop] { loop->stop(); });
+  return {};
+}
+
+void Run::finish(const Result<Ended>& ended) {
+  timer_.stop();
+  process_.reset();
+  const auto done = std::move(done_);
+  done(ended);
+}
+
+Result<Ended> run_to_end(const Command& command, Duration deadline) {
+  TRY(const auto loop, Loop::open());
+  Result<Ended> result;
+  const Run run(*loop, command, "", deadline, [&](const Result<Ended>& ended) {
+    result = ended;
+    loop->stop();
+  });
   loop->run();
-  return note ? Result<ExitNote>(*note) : fail(Kind::kTimeout, "it has not ended in time", command.argv.front());
+  return result;
 }
 
 }  // namespace tranche::os

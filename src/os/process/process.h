@@ -144,8 +144,34 @@ class Process {
   bool kill_on_drop_;
 };
 
-// Runs a program to its end, with a loop of its own. kTimeout: it has not ended by the deadline.
-Result<ExitNote> run_to_end(const Command& command, std::function<void(const std::string& line)> on_output,
-                            std::optional<Duration> deadline);
+struct Ended {
+  ExitNote note;
+  std::string output;  // all that it printed; "" if the command has an output
+};
+
+// Runs a program to its end. Dropping it kills the program, and `done` is not called.
+class Run {
+ public:
+  // `input`: its standard input, unless the command has one. `done` runs once, in a callback of its own, and may
+  // destroy this. kTimeout: the program has not ended by the deadline, and is killed. Other errors: it could not be
+  // run.
+  Run(Loop& loop, Command command, const std::string& input, Duration deadline,
+      std::function<void(const Result<Ended>&)> done);
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // 0: it does not run
+
+ private:
+  Status start(Loop& loop, Command command, const std::string& input);
+  void finish(const Result<Ended>& ended);
+
+  std::function<void(const Result<Ended>&)> done_;
+  Fd output_;
+  std::unique_ptr<Process> process_;
+  Timer timer_;
+};
+
+// The same, with a loop of its own.
+Result<Ended> run_to_end(const Command& command, Duration deadline = Duration::max());
 
 }  // namespace tranche::os

@@ -21,17 +21,6 @@ extern "C" {
 namespace tranche::os {
 namespace {
 
-struct Pipe {
-  Fd reading;
-  Fd writing;
-};
-
-Result<Pipe> make_pipe() {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return fail_errno("cannot start a process", "pipe2");
-  return Pipe{Fd(fds[0]), Fd(fds[1])};
-}
-
 // The child's report if it does not execute the program.
 struct Failure {
   int step = -1;  // of before_exec; -1 = a step of every child
@@ -89,10 +78,25 @@ void close_from(unsigned first, int failure) {
   give_up(plan);
 }
 
-// In a function of its own, so that no value of the caller's frame is in a register across the second return.
-[[gnu::noinline]] pid_t start_child(const ChildPlan& plan) {
+// nullptr: a child that exits at once. In a function of its own, so that no value of the caller's frame is in a
+// register across the second return.
+[[gnu::noinline]] pid_t start_child(const ChildPlan* plan) {
   const pid_t pid = ::vfork();
-  if (pid == 0) child_side(plan);
+  if (pid == 0 && plan == nullptr) ::_exit(0);
+  if (pid == 0) child_side(*plan);
+  return pid;
+}
+
+// No handler of ours may run in the child while it shares our memory.
+pid_t start_with_signals_blocked(const ChildPlan* plan) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = start_child(plan);
+  const int err = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = err;
   return pid;
 }
 
@@ -104,9 +108,15 @@ Result<Fd> above_targets(int fd) {
   if (!duplicate) return fail_errno("cannot start a process", "fcntl");
   return duplicate;
 }
-Result<Fd> above_targets(Fd fd) {
-  if (fd.get() > 3) return fd;
-  return above_targets(fd.get());
+
+// A pipe. Its writing end, which the child gets, is above its 0 to 3.
+Status make_pipe(Fd& reading, Fd& writing) {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return fail_errno("cannot start a process", "pipe2");
+  reading = Fd(fds[0]);
+  const Fd end(fds[1]);
+  TRY(writing, above_targets(end.get()));
+  return {};
 }
 
 // Arguments for execve: pointers and a final null pointer, valid while `strings` is unchanged.
@@ -129,26 +139,6 @@ Status check(const Command& command) {
     }
   }
   return {};
-}
-
-// No handler of ours may run in the child while it shares our memory.
-template <typename Start>
-pid_t vfork_with_signals_blocked(Start start) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  const pid_t pid = start();
-  const int err = errno;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  errno = err;
-  return pid;
-}
-
-[[gnu::noinline]] pid_t start_that_exits() {
-  const pid_t pid = ::vfork();
-  if (pid == 0) ::_exit(0);
-  return pid;
 }
 
 void reap(pid_t pid) {
@@ -178,7 +168,7 @@ Result<Fd> open_pidfd(pid_t pid) {
 }
 
 std::optional<ExitedChild> ExitedChild::start() {
-  const pid_t pid = vfork_with_signals_blocked(start_that_exits);
+  const pid_t pid = start_with_signals_blocked(nullptr);
   return pid < 0 ? std::nullopt : std::optional(ExitedChild(pid));
 }
 
@@ -196,34 +186,25 @@ Result<Spawned> spawn(const Command& command) {
   const auto env = pointers_to(settings);
 
   Spawned spawned;
-  Fd child_input;
-  if (command.input >= 0) {
-    TRY(child_input, above_targets(command.input));
-  } else {
-    child_input = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    if (!child_input) return fail_errno("cannot start a process", "/dev/null");
-  }
-  Pipe output;
-  TRY(output.writing, above_targets(command.output));
-  if (!output.writing) {
-    TRY(output, make_pipe());
-  }
+  const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!nothing) return fail_errno("cannot start a process", "/dev/null");
+  TRY(const Fd in, above_targets(command.input >= 0 ? command.input : nothing.get()));
+  TRY(Fd out, above_targets(command.output));
+  if (!out) TRY_STATUS(make_pipe(spawned.output, out));
   TRY(const Fd kept, above_targets(command.kept));
   TRY(const Fd errors, above_targets(command.errors));
-  TRY(Pipe failure, make_pipe());
-  TRY(const Fd in, above_targets(std::move(child_input)));
-  TRY(Fd out, above_targets(std::move(output.writing)));
-  TRY(Fd report, above_targets(std::move(failure.writing)));
+  Fd failure, report;
+  TRY_STATUS(make_pipe(failure, report));
 
   const ChildPlan plan{command,      argv.data(), env.data(),   in.get(),  out.get(),
                        errors.get(), kept.get(),  report.get(), ::getpid()};
-  spawned.pid = vfork_with_signals_blocked([&plan] { return start_child(plan); });
+  spawned.pid = start_with_signals_blocked(&plan);
   if (spawned.pid < 0) return fail_errno("cannot start a process", path);
   report.reset();
   out.reset();
   Failure failed;
   ssize_t got = 0;
-  while ((got = ::read(failure.reading.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
+  while ((got = ::read(failure.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
   }
   if (got == static_cast<ssize_t>(sizeof failed)) {
     reap(spawned.pid);
@@ -239,10 +220,7 @@ Result<Spawned> spawn(const Command& command) {
     return std::unexpected(within(std::move(pidfd).error(), path));
   }
   spawned.pidfd = std::move(*pidfd);
-  if (!output.reading) return spawned;
-  const int flags = ::fcntl(output.reading.get(), F_GETFL);
-  ::fcntl(output.reading.get(), F_SETFL, flags | O_NONBLOCK);
-  spawned.output = std::move(output.reading);
+  if (spawned.output) ::fcntl(spawned.output.get(), F_SETFL, O_RDONLY | O_NONBLOCK);
   return spawned;
 }
 
