@@ -90,25 +90,17 @@ LogTail::~LogTail() {
 }
 
 void LogTail::read() {
+  struct stat status{};
+  if (::fstat(file_.get(), &status) == 0 && static_cast<std::uint64_t>(status.st_size) < at_) at_ = 0;  // was emptied
   char buffer[16384];
-  for (bool from_start = false;;) {
-    const ssize_t got = ::pread(file_.get(), buffer, sizeof buffer, static_cast<off_t>(at_));
-    if (got < 0 && errno == EINTR) continue;
-    struct stat status{};
-    const bool emptied = got == 0 && !from_start && ::fstat(file_.get(), &status) == 0 &&
-                         static_cast<std::uint64_t>(status.st_size) < at_;
-    if (emptied) {
-      at_ = 0;
-      from_start = true;
-      continue;
-    }
+  ssize_t got = 0;
+  do {
+    got = ::pread(file_.get(), buffer, sizeof buffer, static_cast<off_t>(at_));
     if (got <= 0) break;
     at_ += static_cast<std::uint64_t>(got);
     for (const auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) on_line_(line);
-    if (got < static_cast<ssize_t>(sizeof buffer)) break;
-  }
-  if (at_ < bound_) return;
-  if (::ftruncate(file_.get(), 0) == 0) at_ = 0;
+  } while (got == static_cast<ssize_t>(sizeof buffer));
+  if (at_ >= bound_ && ::ftruncate(file_.get(), 0) == 0) at_ = 0;
 }
 
 }  // namespace tranche::mps

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 
 #include "base/text.h"
@@ -78,13 +77,14 @@ std::vector<pid_t> running_daemons(int host_pid) {
   return found;
 }
 
-// Passes each process of our user that may be the daemon of a pipe directory to `judge` until one returns true. Reads
-// /proc only if the socket gives no result.
-void try_candidates(const std::string& pipe, int host_pid, const std::function<bool(pid_t)>& judge) {
+// The processes of our user that may be the daemon of a pipe directory: first the one that listens there.
+std::vector<pid_t> candidates(const std::string& pipe, int host_pid) {
+  auto pids = running_daemons(host_pid);
   const auto listens = listener_of(pipe + "/control");
-  if (listens && is_ours(*listens) && judge(*listens)) return;
-  for (const pid_t pid : running_daemons(host_pid))
-    if (pid != listens && judge(pid)) return;
+  if (!listens || !is_ours(*listens)) return pids;
+  std::erase(pids, *listens);
+  pids.insert(pids.begin(), *listens);
+  return pids;
 }
 
 std::map<std::string, std::string> environment_of(pid_t pid) {
@@ -104,18 +104,21 @@ bool is_its_directory(pid_t pid, const std::string& name, const std::string& dir
 }
 
 // The daemon of a pool, also if the pool is no longer planned.
-std::optional<pid_t> daemon_of(const std::string& mps_root, const std::string& pool) {
+std::optional<LeftPool> daemon_of(const std::string& mps_root, const std::string& pool) {
   const std::string pipe = grants::Paths{mps_root}.pipe(pool);
-  std::optional<pid_t> daemon;
-  try_candidates(pipe, kHost, [&](pid_t pid) {
+  for (const pid_t pid : candidates(pipe, kHost)) {
     const auto program = program_of(pid);
-    if (!program || !is_control_program(*program)) return false;
-    const std::string theirs = value_of(environment_of(pid), kPipe);
-    if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) return false;
-    daemon = pid;
-    return true;
-  });
-  return daemon;
+    if (!program || !is_control_program(*program)) continue;
+    const auto variables = environment_of(pid);
+    const std::string theirs = value_of(variables, kPipe);
+    if (!theirs.ends_with("/pools/" + pool + "/pipe") || !is_its_directory(pid, theirs, pipe)) continue;
+    LeftPool left{pool, pid, {}};
+    const std::string devices = value_of(variables, kDevices);
+    for (const auto device : split(devices, ','))
+      if (!device.empty()) left.devices.emplace_back(device);
+    return left;
+  }
+  return std::nullopt;
 }
 
 std::unexpected<Error> foreign(pid_t pid, const std::string& what, const std::string& pipe) {
@@ -186,30 +189,20 @@ Result<std::vector<LeftPool>> find_left_pools(const std::string& mps_root) {
   if (!root) return std::unexpected(root.error());
   TRY(const auto names, root->list());
   std::vector<LeftPool> left;
-  for (const auto& id : names) {
-    const auto pid = daemon_of(mps_root, id);
-    if (!pid) continue;
-    LeftPool pool{id, *pid, {}};
-    const auto devices = value_of(environment_of(*pid), kDevices);
-    for (const auto device : split(devices, ',')) {
-      if (!device.empty()) pool.devices.emplace_back(device);
-    }
-    left.push_back(std::move(pool));
-  }
+  for (const auto& id : names)
+    if (auto pool = daemon_of(mps_root, id)) left.push_back(*std::move(pool));
   return left;
 }
 
 Result<std::optional<os::ProcessRef>> find_adoptable(const std::string& pipe, const ExpectedDaemon& expected) {
-  std::optional<os::ProcessRef> found;
   std::optional<Error> conflict;
-  try_candidates(pipe, expected.home.host_pid, [&](pid_t pid) {
+  for (const pid_t pid : candidates(pipe, expected.home.host_pid)) {
     const auto judged = judge(pid, pipe, expected);
-    if (!judged) conflict = conflict.value_or(judged.error());
-    if (judged) found = *judged;
-    return found.has_value();
-  });
-  if (!found && conflict) return std::unexpected(*conflict);
-  return found;
+    if (judged && *judged) return *judged;
+    if (!judged && !conflict) conflict = judged.error();
+  }
+  if (conflict) return std::unexpected(*conflict);
+  return std::nullopt;
 }
 
 }  // namespace tranche::mps

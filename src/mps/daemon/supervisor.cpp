@@ -10,8 +10,8 @@
 namespace tranche::mps {
 namespace {
 
-constexpr int kServerTries =
-    2;  // a server that still reports other limits after so many attempts does not accept limits
+// A server that still reports other limits after so many attempts does not accept limits.
+constexpr int kServerTries = 2;
 
 std::string in_seconds(Duration d) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(d).count());
@@ -25,23 +25,33 @@ bool differs(const ServerSeen& server, const Supervisor& s) {
   return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
 }
 
+bool contains(const std::vector<int>& pids, int pid) {
+  return std::ranges::find(pids, pid) != pids.end();
+}
+
+bool has_fault(const ServerSeen& server) {
+  return server.status == "FAULT";
+}
+
 // A note for the operator about a serving pool.
 std::string serving_note(const Supervisor& s) {
   std::vector<std::string> notes;
-  if (!s.older_servers.empty())
+  std::vector<int> older;
+  for (const auto& server : s.servers)
+    if (server.tries >= kServerTries && differs(server, s)) older.push_back(server.pid);
+  if (!older.empty())
     notes.push_back(fmt::format("the limits apply to new servers; started before under other limits: server {}",
-                                fmt::join(s.older_servers, ", ")));
+                                fmt::join(older, ", ")));
   if (!s.older_clients.empty())
     notes.push_back(fmt::format("the limits apply to new clients; these keep what they began with: pid {}",
                                 fmt::join(s.older_clients, ", ")));
   if (!s.turn_problem.empty()) notes.push_back("a grant's limits could not be set: " + s.turn_problem);
-  for (const auto& server : s.servers) {
-    if (server.status != "FAULT") continue;
-    notes.push_back(
-        fmt::format("server {} handles a fatal GPU error: it refuses new clients until those that it hit "
-                    "have ended",
-                    server.pid));
-  }
+  for (const auto& server : s.servers)
+    if (has_fault(server))
+      notes.push_back(
+          fmt::format("server {} handles a fatal GPU error: it refuses new clients until those that it hit "
+                      "have ended",
+                      server.pid));
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
@@ -59,8 +69,7 @@ class Turn {
     const bool begins = s_.state == State::kAbsent || s_.state == State::kGivenUp;
     if (same && !begins) return;
     s_.untouched = false;
-    s_.server_tries.clear();
-    s_.older_servers.clear();
+    for (auto& server : s_.servers) server.tries = 0;
     if (begins) {
       s_.failures = 0;
       return begin();
@@ -80,8 +89,9 @@ class Turn {
     s_.alive = true;
     if (*event.adopted) s_.may_have_clients = s_.untouched = true;
     if (s_.state == State::kAbsent) return enter_stopping();  // StopAsked arrived before this event
-    if (s_.state == State::kStarting) s_.timer.reset();
-    if (s_.state == State::kStarting && !s_.asking) ask();
+    if (s_.state != State::kStarting) return;
+    s_.timer.reset();
+    if (!s_.question_due) ask();
   }
 
   void on(const DaemonExited& event) {
@@ -92,12 +102,12 @@ class Turn {
   }
 
   void on(const Answered& event) {
-    if (!std::exchange(s_.asking, false)) return;
+    if (!std::exchange(s_.question_due, {})) return;
     note_servers(event.servers);
     if (s_.state == State::kStarting) {
       s_.mute = false;
       enter(State::kConfiguring, s_.reason);
-      if (s_.greeting == Greeting::kUntried) ping();
+      if (!s_.greets) ping();
     }
     if (s_.state == State::kConfiguring) return configure(event.defaults);
     if (s_.state == State::kServing) still_serving();
@@ -140,11 +150,11 @@ class Turn {
     s_.turn_problem = event.why;
     if (s_.state != State::kServing) return;
     s_.reason = serving_note(s_);
-    if (!s_.asking) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
+    if (!s_.question_due) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
   }
 
   void on(const QuestionFailed& event) {
-    if (!std::exchange(s_.asking, false)) return;
+    if (!std::exchange(s_.question_due, {})) return;
     switch (s_.state) {
       case State::kStarting:
         return still_mute(event.error);
@@ -164,20 +174,18 @@ class Turn {
 
   void on(const Pinged& event) {
     s_.pinging = false;
-    const bool greeted_before = s_.greeting == Greeting::kGiven;
-    if (event.greeted || !greeted_before) s_.greeting = event.greeted ? Greeting::kGiven : Greeting::kMissing;
-    if (s_.state != State::kServing) return;
-    if (event.greeted) return ping_later();
-    if (greeted_before) fell_mute(event.greeted.error());
+    if (event.greeted) s_.greets = true;
+    if (s_.state != State::kServing || !s_.greets) return;
+    return event.greeted ? ping_later() : fell_mute(event.greeted.error());
   }
 
   void on(const PingSkipped&) {
     s_.pinging = false;
-    if (s_.state == State::kServing && s_.greeting == Greeting::kGiven) ping_later();
+    if (s_.state == State::kServing && s_.greets) ping_later();
   }
 
   void on(const LookNow&) {
-    if (s_.state == State::kServing && !s_.asking) s_.timer = now_;
+    if (s_.state == State::kServing && !s_.question_due) s_.timer = now_;
   }
 
   void on(const Replace& event) {
@@ -187,7 +195,7 @@ class Turn {
   }
 
   void on(const Tick&) {
-    if (s_.asking && now_ >= s_.question_due)
+    if (s_.question_due && now_ >= *s_.question_due)
       on(QuestionFailed{Error{Kind::kTimeout, "no answer in time", "nvidia-cuda-mps-control", 0}});
     if (s_.ping_at && now_ >= *s_.ping_at) ping();
     if (!s_.timer || now_ < *s_.timer) return;
@@ -207,7 +215,7 @@ class Turn {
     s_.state = state;
     s_.reason = std::move(reason);
     s_.applied = false;
-    s_.asking = false;
+    s_.question_due.reset();
     s_.timer.reset();
     s_.ping_at.reset();
   }
@@ -225,7 +233,6 @@ class Turn {
   }
 
   void open_question(Action action) {
-    s_.asking = true;
     // The caller reports a question without an answer in time; this covers a lost report.
     s_.question_due = now_ + settings_.answer_patience;
     actions.push_back(std::move(action));
@@ -245,7 +252,8 @@ class Turn {
     const std::string difference = disagreement(limits_to_set(s_), defaults);
     if (difference.empty() && !s_.turn_unknown) {
       s_.read_back = defaults;
-      return apply_to_next_server() ? void() : serve();
+      if (auto* server = next_to_mend()) return mend(*server);
+      return serve();
     }
     if (!difference.empty() && s_.applied) return configuring_failed(difference);
     s_.applied = true;
@@ -253,22 +261,18 @@ class Turn {
     apply_limits();
   }
 
-  // False: every server has them, or refused them.
-  bool apply_to_next_server() {
-    for (const auto& server : s_.servers) {
-      if (!differs(server, s_)) continue;
-      int& tries = s_.server_tries[server.pid];
-      if (tries >= kServerTries) {
-        s_.older_servers.insert(server.pid);
-        continue;
-      }
-      ++tries;
-      if (!s_.turn)  // otherwise each client has its own
-        s_.older_clients.insert(server.clients.begin(), server.clients.end());
-      apply_limits(server.pid);
-      return true;
-    }
-    return false;
+  // nullptr: every server has the limits, or refused them.
+  ServerSeen* next_to_mend() {
+    const auto found = std::ranges::find_if(
+        s_.servers, [&](const ServerSeen& server) { return server.tries < kServerTries && differs(server, s_); });
+    return found == s_.servers.end() ? nullptr : &*found;
+  }
+
+  void mend(ServerSeen& server) {
+    ++server.tries;
+    if (!s_.turn)  // otherwise each client has its own
+      s_.older_clients.insert(server.clients.begin(), server.clients.end());
+    apply_limits(server.pid);
   }
 
   void ping() {
@@ -306,24 +310,20 @@ class Turn {
     enter(State::kServing, serving_note(s_));
     if (std::exchange(s_.untouched, false) && s_.reason.empty()) s_.reason = "adopted: it ran before this program did";
     s_.timer = now_ + settings_.health_every;
-    if (s_.greeting == Greeting::kGiven) ping_later();
+    if (s_.greets) ping_later();
     actions.push_back(OpenEndpoints{});
   }
 
   void still_serving() {
-    const auto out_of_line = std::ranges::find_if(s_.servers, [&](const ServerSeen& server) {
-      return differs(server, s_) && s_.server_tries[server.pid] < kServerTries;
-    });
-    if (out_of_line != s_.servers.end()) {
-      enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", out_of_line->pid));
-      (void)apply_to_next_server();
-      return;
+    if (auto* server = next_to_mend()) {
+      enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", server->pid));
+      return mend(*server);
     }
     s_.reason = serving_note(s_);
     forget_failures_when_stable();
-    const bool fault = std::ranges::any_of(s_.servers, [](const ServerSeen& one) { return one.status == "FAULT"; });
+    const bool fault = std::ranges::any_of(s_.servers, has_fault);
     // Without a greeting, only answers to questions show that the daemon responds.
-    const bool rests = s_.greeting == Greeting::kGiven && live_clients(s_) == 0 &&
+    const bool rests = s_.greets && live_clients(s_) == 0 &&
                        std::ranges::all_of(s_.servers, [](const ServerSeen& one) { return one.status == "ACTIVE"; });
     s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
   }
@@ -416,21 +416,13 @@ class Turn {
     std::erase_if(servers, [&](const ServerSeen& server) { return s_.gone_servers.contains(server.pid); });
     for (auto& server : servers) {
       const auto before = std::ranges::find(s_.servers, server.pid, &ServerSeen::pid);
-      const bool same = before != s_.servers.end() && before->status == server.status;
-      server.since = same ? before->since : now_;
+      server.since = now_;
+      if (before == s_.servers.end()) continue;
+      server.tries = before->tries;
+      if (before->status == server.status) server.since = before->since;
     }
     s_.servers = std::move(servers);
-    const auto has_server = [&](int pid) {
-      return std::ranges::find(s_.servers, pid, &ServerSeen::pid) != s_.servers.end();
-    };
-    const auto has_client = [&](int pid) {
-      return std::ranges::any_of(s_.servers, [&](const ServerSeen& server) {
-        return std::ranges::find(server.clients, pid) != server.clients.end();
-      });
-    };
-    std::erase_if(s_.older_servers, [&](int pid) { return !has_server(pid); });
-    std::erase_if(s_.older_clients, [&](int pid) { return !has_client(pid); });
-    std::erase_if(s_.server_tries, [&](const auto& tries) { return !has_server(tries.first); });
+    std::erase_if(s_.older_clients, [pids = client_pids(s_.servers)](int pid) { return !contains(pids, pid); });
   }
 
   Supervisor& s_;
@@ -457,17 +449,26 @@ std::vector<Action> step(Supervisor& state, const Event& event, MonoTime now, co
   return std::move(turn.actions);
 }
 
+std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.push_back(server.pid);
+  return pids;
+}
+
+std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
+  std::vector<int> pids;
+  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
+  return pids;
+}
+
 std::uint32_t live_clients(const Supervisor& state) {
-  std::size_t clients = 0;
-  for (const auto& server : state.servers) clients += server.clients.size();
-  return static_cast<std::uint32_t>(clients);
+  return static_cast<std::uint32_t>(client_pids(state.servers).size());
 }
 
 std::optional<MonoTime> wake_at(const Supervisor& state) {
-  std::optional<MonoTime> at = state.timer;
-  const auto sooner = [&](MonoTime other) { at = at ? std::min(*at, other) : other; };
-  if (state.asking) sooner(state.question_due);
-  if (state.ping_at) sooner(*state.ping_at);
+  std::optional<MonoTime> at;
+  for (const auto& each : {state.timer, state.question_due, state.ping_at})
+    if (each && (!at || *each < *at)) at = each;
   return at;
 }
 

@@ -23,7 +23,6 @@
 // At most one question is open: an action that asks another one, or a state that does not wait for its answer, drops
 // it.
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -67,7 +66,8 @@ struct ServerSeen {
   std::string status;                       // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
   std::vector<int> clients;                 // host process ids
   std::optional<DaemonLimits> limits = {};  // for new clients; absent if not reported
-  MonoTime since{};                         // when it entered this status; set by the supervisor
+  MonoTime since{};                         // when it entered this status; set by the supervisor, as is the next
+  int tries = 0;                            // times it was sent limits since they changed
   friend bool operator==(const ServerSeen&, const ServerSeen&) = default;
 };
 
@@ -132,10 +132,6 @@ struct SignalDaemon {
 };
 using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, PingDaemon, OpenEndpoints, Quit, SignalDaemon>;
 
-// Whether the daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Tested at
-// each start: without a greeting, only questions detect an unresponsive daemon, which takes longer.
-enum class Greeting { kUntried, kGiven, kMissing };
-
 // What is known of the running daemon, and forgotten at its end.
 struct DaemonSeen {
   bool alive = false;  // a daemon process exists
@@ -149,15 +145,15 @@ struct DaemonSeen {
   std::string turn_problem;               // why
   std::optional<DaemonLimits> read_back;  // what the daemon reports
   std::vector<ServerSeen> servers;        // from the last answer
-  std::set<int> older_servers;            // servers that refuse the new limits and keep others
   std::set<int> older_clients;            // clients that connected under other limits and keep them
-  std::map<int, int> server_tries;        // by server: times it was sent limits since they changed
   // Exited since the last question about servers was sent: its answer may still list them.
   std::set<int> gone_servers;
-  Greeting greeting = Greeting::kUntried;
+  // The daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Without a
+  // greeting, only questions detect an unresponsive daemon, which takes longer.
+  bool greets = false;
   bool pinging = false;  // a ping is in progress
   std::optional<MonoTime> ping_at;
-  bool asking = false;  // a question is open
+  std::optional<MonoTime> question_due;  // a question is open, until then
   friend bool operator==(const DaemonSeen&, const DaemonSeen&) = default;
 };
 
@@ -172,7 +168,6 @@ struct Supervisor : DaemonSeen {
   bool spawned_before = false;
   bool sent_term = false;  // while stopping: SIGTERM, after "quit"
   MonoTime unanswered_since{};
-  MonoTime question_due{};
   std::optional<MonoTime> timer;
 
   friend bool operator==(const Supervisor&, const Supervisor&) = default;
@@ -186,6 +181,9 @@ DaemonLimits limits_to_set(const Supervisor& state);
 // The daemon's own state, apart from the pool's: "absent", "starting", "running", "mute", "stopping".
 std::string_view daemon_state(const Supervisor& state);
 
+// Process ids in a list of servers.
+std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
+std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
 std::uint32_t live_clients(const Supervisor& state);
 
 // When step() needs a Tick at the latest; absent = it waits for another event.

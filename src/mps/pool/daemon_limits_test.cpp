@@ -28,7 +28,7 @@ class PoolAdmissionLimits : public PoolTest {
     int looks = 0;
     bool asked = false;
     ASSERT_TRUE(until([&] {
-      const bool asks = pool_->supervisor().asking;
+      const bool asks = pool_->supervisor().question_due.has_value();
       looks += std::exchange(asked, asks) && !asks ? 1 : 0;
       return looks > 3;
     }));

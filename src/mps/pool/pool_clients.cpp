@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -11,24 +10,6 @@
 #include "os/log/log.h"
 
 namespace tranche::mps {
-namespace {
-
-// Of a client that has exited: the first of its heirs that was not terminated, or any.
-Terminated outcome_of(int pid, const std::vector<os::ProcessRef>& heirs, const std::vector<Terminated>& outcomes) {
-  Terminated own{pid, TerminateOutcome::kNotAClient, "the process has exited"};
-  for (const auto& outcome : outcomes) {
-    if (std::ranges::find(heirs, outcome.pid, &os::ProcessRef::pid) == heirs.end()) continue;
-    own = outcome;
-    own.pid = pid;
-    own.note =
-        fmt::format("the client had exited; process {}, which kept its connection: {}", outcome.pid, outcome.note);
-    if (outcome.outcome != TerminateOutcome::kTerminated) break;
-  }
-  return own;
-}
-
-}  // namespace
-
 void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
   std::map<int, std::optional<os::ProcessRef>> now;
   for (const int pid : pids) {
@@ -52,18 +33,6 @@ std::optional<os::ProcessRef> ListedClients::find(int pid) const {
   const auto found = known_.find(pid);
   const auto listed = found == known_.end() ? std::nullopt : found->second;
   return listed && look_(pid) == listed ? listed : std::nullopt;
-}
-
-std::vector<int> server_pids(const std::vector<ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.push_back(server.pid);
-  return pids;
-}
-
-std::vector<int> client_pids(const std::vector<ServerSeen>& servers) {
-  std::vector<int> pids;
-  for (const auto& server : servers) pids.insert(pids.end(), server.clients.begin(), server.clients.end());
-  return pids;
 }
 
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers) {
@@ -92,109 +61,93 @@ std::vector<int> PoolDaemon::clients() const {
 
 // Without neighbours, a kill hurts no other client. The pool's own CUDA start counts as a neighbour: it tests whether
 // new clients can start.
-bool PoolDaemon::are_alone(const std::vector<int>& pids) const {
-  if (!settings_.admission->relay_clients()) return false;
-  const auto all = clients();
-  return proof_pid() == 0 &&
-         std::ranges::all_of(all, [&](int pid) { return std::ranges::find(pids, pid) != pids.end(); });
-}
-
-void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
-  // Before the search, in which a pid may become that of another process.
-  std::vector<os::ProcessRef> living;
-  std::vector<int> others;
-  for (const int pid : pids) {
-    if (const auto ref = client(pid)) {
-      living.push_back(*ref);
-    } else {
-      others.push_back(pid);
-    }
-  }
-  std::set<int> own{daemon_pid(), proof_pid()};
-  for (const int server : servers()) own.insert(server);
-  settings_.admission->find_heirs(
-      pids, std::move(own),
-      [this, alive = std::weak_ptr(alive_), living, others, done = std::move(done)](const Heirs& heirs) {
-        if (!alive.expired()) end_clients(living, others, heirs, done);
-      });
-}
-
-// The heirs of a client that has exited are ended in its place, and their outcomes are its own.
-void PoolDaemon::end_clients(std::vector<os::ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
-                             const Endings::Done& done) {
-  if (heirs.empty()) return end_living(others, std::move(living), done);
-  std::set<int> asked;
-  for (const auto& process : living) asked.insert(process.pid);
-  for (const auto& processes : heirs | std::views::values)
-    for (const auto& process : processes)
-      if (std::ranges::find(living, process) == living.end()) living.push_back(process);
-  end_living({}, std::move(living), [asked, others, heirs, done](const std::vector<Terminated>& outcomes) {
-    std::vector<Terminated> all;
-    for (const auto& outcome : outcomes)
-      if (asked.contains(outcome.pid)) all.push_back(outcome);
-    for (const int pid : others) {
-      const auto found = heirs.find(pid);
-      all.push_back(outcome_of(pid, found == heirs.end() ? std::vector<os::ProcessRef>{} : found->second, outcomes));
-    }
-    done(all);
-  });
+bool PoolDaemon::are_alone(const std::vector<os::ProcessRef>& processes) const {
+  if (!settings_.admission->relay_clients() || proof_pid() != 0) return false;
+  return std::ranges::all_of(
+      clients(), [&](int pid) { return std::ranges::find(processes, pid, &os::ProcessRef::pid) != processes.end(); });
 }
 
 // The servers' lists are up to a few seconds old: for pids that are not in them, the daemon is queried.
-void PoolDaemon::end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done) {
-  std::vector<os::ProcessRef> asked_about;
-  std::vector<Terminated> others;
-  for (const int pid : std::set(pids.begin(), pids.end())) {
+void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
+  std::vector<Target> targets;
+  for (const int pid : pids) {
+    if (std::ranges::find(targets, pid, &Target::pid) != targets.end()) continue;
+    Target target{.pid = pid};
     if (const auto ref = client(pid)) {
-      if (std::ranges::find(known, *ref) == known.end()) known.push_back(*ref);
-    } else if (const auto now = os::process_ref(pid); listed_.has(pid) || !now) {
-      others.push_back({pid, TerminateOutcome::kNotAClient, "the process has exited"});
-    } else {
-      asked_about.push_back(*now);
+      target.processes = {*ref};
+    } else if (!listed_.has(pid)) {
+      target.unlisted = os::process_ref(pid);
     }
+    targets.push_back(std::move(target));
   }
-  if (asked_about.empty()) return end_known(std::move(known), std::move(others), std::move(done));
+  if (std::ranges::none_of(targets, [](const Target& each) { return each.unlisted.has_value(); }))
+    return end_targets(std::move(targets), std::move(done));
   const auto query = side_queries_.emplace(side_queries_.end());
   converse(*query, exchange_for(Ask{state_.desired}),
            [=, this, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
              side_queries_.erase(query);
              if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
-             for (const auto& ref : asked_about) {
-               if (client(ref.pid) == ref) {
-                 known.push_back(ref);
-               } else {
-                 others.push_back(
-                     {ref.pid, TerminateOutcome::kNotAClient, "the servers of the pool do not know this process"});
-               }
+             for (auto& target : targets) {
+               if (!target.unlisted) continue;
+               target.otherwise = "the servers of the pool do not know this process";
+               if (client(target.pid) == target.unlisted) target.processes = {*target.unlisted};
              }
-             end_known(std::move(known), std::move(others), std::move(done));
+             end_targets(std::move(targets), std::move(done));
            });
 }
 
-void PoolDaemon::end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done) {
+void PoolDaemon::end_targets(std::vector<Target> targets, Endings::Done done) {
   std::vector<int> pids;
-  for (const auto& ref : clients) pids.push_back(ref.pid);
-  const std::set<int> asked(pids.begin(), pids.end());
+  for (const auto& target : targets) pids.push_back(target.pid);
+  std::set<int> own{daemon_pid(), proof_pid()};
+  for (const int server : servers()) own.insert(server);
+  settings_.admission->find_heirs(
+      pids, std::move(own), [=, this, alive = std::weak_ptr(alive_), targets = std::move(targets)](const Heirs& heirs) {
+        if (alive.expired()) return;
+        auto all = targets;
+        for (auto& target : all)
+          if (const auto found = heirs.find(target.pid); found != heirs.end())
+            target.processes.insert(target.processes.end(), found->second.begin(), found->second.end());
+        end_processes(std::move(all), done);
+      });
+}
+
+void PoolDaemon::end_processes(std::vector<Target> targets, Endings::Done done) {
+  std::vector<os::ProcessRef> clients;
+  for (const auto& target : targets)
+    for (const auto& process : target.processes)
+      if (std::ranges::find(clients, process) == clients.end()) clients.push_back(process);
   const auto more = settings_.killed_with ? settings_.killed_with(clients) : std::nullopt;
-  const auto all = this->clients();
-  const auto is_here = [&](const auto& ref) { return std::ranges::find(all, ref.pid) != all.end(); };
+  const auto known = this->clients();
+  const auto is_here = [&](const auto& ref) { return std::ranges::find(known, ref.pid) != known.end(); };
   const bool here = !more || std::ranges::all_of(*more, is_here);
-  for (const auto& ref : more.value_or(std::vector<os::ProcessRef>{})) {
-    pids.push_back(ref.pid);
-    clients.push_back(ref);
-  }
-  settings_.endings->begin({.patience = here && are_alone(pids) ? Duration{} : stop_patience_,
+  if (more) clients.insert(clients.end(), more->begin(), more->end());
+  settings_.endings->begin({.patience = here && are_alone(clients) ? Duration{} : stop_patience_,
                             .killed_with = more ? settings_.killed_with : KilledWith(),
                             .patience_with_those = stop_patience_},
                            clients,
-                           [this, alive = std::weak_ptr(alive_), asked, others = std::move(others),
-                            done = std::move(done)](std::vector<Terminated> outcomes) {
+                           [this, alive = std::weak_ptr(alive_), targets = std::move(targets),
+                            done = std::move(done)](const std::vector<Terminated>& outcomes) {
                              if (alive.expired()) return;
-                             std::erase_if(outcomes, [&](const auto& each) { return !asked.contains(each.pid); });
-                             outcomes.insert(outcomes.end(), others.begin(), others.end());
                              look();  // checks that they have left MPS
-                             done(outcomes);
+                             std::vector<Terminated> all;
+                             for (const auto& target : targets) all.push_back(target.outcome_in(outcomes));
+                             done(all);
                            });
+}
+
+// Of a client that has exited: that of the first of its heirs that was not terminated, or of any.
+Terminated PoolDaemon::Target::outcome_in(const std::vector<Terminated>& outcomes) const {
+  Terminated own{pid, TerminateOutcome::kNotAClient, otherwise};
+  for (const auto& outcome : outcomes) {
+    if (outcome.pid == pid) return outcome;
+    if (std::ranges::find(processes, outcome.pid, &os::ProcessRef::pid) == processes.end()) continue;
+    const auto note =
+        fmt::format("the client had exited; process {}, which kept its connection: {}", outcome.pid, outcome.note);
+    own = {pid, outcome.outcome, note};
+    if (outcome.outcome != TerminateOutcome::kTerminated) break;
+  }
+  return own;
 }
 
 // --- the limits that the daemon and its servers hold for the clients that they accept next ---------------------------

@@ -20,7 +20,6 @@ namespace {
 constexpr Duration kServerPatience = std::chrono::seconds(3);  // before SIGKILL
 constexpr Duration kTurnPatience = std::chrono::seconds(3);    // for clients that are connecting; then without a turn
 
-constexpr std::size_t kLongestOutput = 64 << 10;
 // Starting CUDA, creating a context, and the rest each have the deadline; the child exits if one takes too long.
 constexpr int kStages = 2;
 
@@ -90,12 +89,11 @@ class EndingServers {
 // other: a child process, because a start that hangs cannot be cancelled. A part of its pool's daemon. Loop thread.
 class Prover {
  public:
-  Prover(os::Loop& loop, PoolDaemon& pool)
-      : loop_(loop), pool_(pool), ending_(loop, [this] { pool_.feed(StepDone{}); }) {}
+  Prover(os::Loop& loop, PoolDaemon& pool) : loop_(loop), pool_(pool) {}
   Prover(const Prover&) = delete;
   Prover& operator=(const Prover&) = delete;
 
-  pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // of the running CUDA start; 0 = none
+  pid_t pid() const { return run_ ? run_->pid() : 0; }  // of the running CUDA start; 0 = none
 
   void act(const StartProof&) {
     turn_timer_.start(kTurnPatience, [this] { start(); });
@@ -109,8 +107,7 @@ class Prover {
 
   void act(const CancelProof&) {
     turn_timer_.stop();
-    deadline_.stop();
-    process_.reset();
+    run_.reset();
     turn_.reset();
   }
 
@@ -139,36 +136,25 @@ class Prover {
 
   void start_next() {
     const auto& devices = pool_.settings_.devices;
-    output_.clear();
-    os::Command command{.argv = pool_.settings_.proof_program,
-                        .env = pool_.environment_,
-                        .kill_on_drop = true,
-                        .die_with_parent = true};
+    os::Command command{.argv = pool_.settings_.proof_program, .env = pool_.environment_, .die_with_parent = true};
     for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
     command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(deadline()).count()));
     if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
-    auto process = os::Process::start(
-        loop_, command,
-        [this](const std::string& line) {
-          if (output_.size() < kLongestOutput) output_ += line + '\n';
-        },
-        [this](os::ExitNote note) { ended(note, false); });
-    if (!process) {
-      const ProofReading reading{ProofVerdict::kInconclusive,
-                                 "the CUDA start could not be tried: " + to_string(process.error())};
-      deadline_.start(Duration{}, [this, reading] { finish(reading); });
-      return;
-    }
-    process_ = *std::move(process);
+    run_ = std::make_unique<os::Run>(loop_, std::move(command), "", kStages * deadline(),
+                                     [this](const Result<os::Ended>& end) { ended(end); });
     own_.insert(pid());
-    deadline_.start(kStages * deadline(), [this] { ended({.signalled = true, .code = SIGKILL}, true); });
   }
 
-  void ended(const os::ExitNote& note, bool timed_out) {
-    deadline_.stop();
-    process_.reset();  // kills it if it still runs
-    const auto reading = read_proof(
-        {.exit_code = note.signalled ? -1 : note.code, .timed_out = timed_out, .output = output_, .clients = clients_});
+  void ended(const Result<os::Ended>& ended) {
+    run_.reset();
+    ProbeEnded probe{.exit_code = -1, .timed_out = !ended, .output = {}, .clients = clients_};
+    if (ended) {
+      if (!ended->note.signalled) probe.exit_code = ended->note.code;
+      probe.output = ended->output;
+    } else if (ended.error().kind != Kind::kTimeout) {
+      return finish({ProofVerdict::kInconclusive, "the CUDA start could not be tried: " + to_string(ended.error())});
+    }
+    const auto reading = read_proof(probe);
     const bool more = ++device_ < pool_.settings_.devices.size();
     if (reading.verdict == ProofVerdict::kPassed && more) return start_next();
     finish(reading);
@@ -188,8 +174,8 @@ class Prover {
   // Servers are children of the daemon, not ours; the next client makes the daemon start a new one.
   void end_servers() {
     for (const int pid : pool_.servers())
-      if (const auto ref = os::process_ref(pid)) ending_.watch(*ref, SIGTERM);
-    if (ending_.none_left()) pool_.feed(StepDone{});
+      if (const auto ref = os::process_ref(pid)) pool_.ending_servers_->watch(*ref, SIGTERM);
+    if (pool_.ending_servers_->none_left()) pool_.feed(StepDone{});
   }
 
   Duration deadline() const { return pool_.settings_.proof.deadline; }
@@ -200,11 +186,8 @@ class Prover {
   ProofTurn turn_;
   std::size_t device_ = 0;   // of the pool, on which CUDA is started
   std::size_t clients_ = 0;  // of the pool, when the proof began
-  std::string output_;
-  os::Timer deadline_{loop_};
-  std::unique_ptr<os::Process> process_;
+  std::unique_ptr<os::Run> run_;
   std::set<int> own_;  // CUDA starts; the servers may list one for a while after its end
-  EndingServers ending_;
 };
 
 Result<std::unique_ptr<PoolDaemon>> PoolDaemon::open(os::Loop& loop, PoolSettings settings,
@@ -233,7 +216,10 @@ PoolDaemon::PoolDaemon(os::Loop& loop, PoolSettings settings, std::function<void
       daemon_environment_(environment_at_home(settings_.home, environment_of(settings_, paths_at_home(settings_)))),
       sessions_(loop, {{settings_.binary.path}, environment_}),
       prover_(std::make_unique<Prover>(loop, *this)),
-      orphans_(std::make_unique<EndingServers>(loop, [this] { on_change_(); })) {}
+      ending_servers_(std::make_unique<EndingServers>(loop, [this] {
+        feed(StepDone{});
+        on_change_();
+      })) {}
 
 PoolDaemon::~PoolDaemon() = default;
 
@@ -261,7 +247,7 @@ std::string PoolDaemon::reason() const {
 }
 
 bool PoolDaemon::gone() const {
-  return state_.state == State::kAbsent && !daemon_ && orphans_->none_left();
+  return state_.state == State::kAbsent && !daemon_ && ending_servers_->none_left();
 }
 
 // Actions may raise events at once (a daemon that cannot be executed): these are queued.
@@ -284,7 +270,7 @@ void PoolDaemon::feed(AnyEvent event) {
 void PoolDaemon::carry_out(const Event& event) {
   const State was = state_.state;
   const auto actions = step(state_, event, loop_.now(), settings_.supervisor);
-  if (!state_.asking) question_.reset();
+  if (!state_.question_due) question_.reset();
   for (const auto& action : actions) std::visit([this](const auto& a) { act(a); }, action);
   if (state_.state != State::kServing) {
     if (was == State::kServing) settings_.admission->hold();
@@ -422,7 +408,7 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   daemon_.reset();
   question_.reset();
   ping_.reset();
-  for (const auto& [pid, server] : std::exchange(known_servers_, {})) orphans_->watch(server, 0);
+  for (const auto& [pid, server] : std::exchange(known_servers_, {})) ending_servers_->watch(server, 0);
   feed(DaemonExited{os::to_string(note)});
 }
 

@@ -109,10 +109,6 @@ struct PoolSettings : DaemonSettings {
   Admission* admission = nullptr;  // null: no client connects
 };
 
-// Process ids in a list of servers.
-std::vector<int> server_pids(const std::vector<ServerSeen>& servers);
-std::vector<int> client_pids(const std::vector<ServerSeen>& servers);
-
 class Prover;         // starts CUDA through the daemon
 class EndingServers;  // servers that have to exit
 
@@ -200,11 +196,16 @@ class PoolDaemon {
   void heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers);
   std::optional<os::ProcessRef> client(int pid) const;
   std::vector<int> clients() const;
-  void end_clients(std::vector<os::ProcessRef> living, const std::vector<int>& others, const Heirs& heirs,
-                   const Endings::Done& done);
-  void end_living(const std::vector<int>& pids, std::vector<os::ProcessRef> known, Endings::Done done);
-  void end_known(std::vector<os::ProcessRef> clients, std::vector<Terminated> others, Endings::Done done);
-  bool are_alone(const std::vector<int>& pids) const;
+  struct Target {  // of a termination
+    int pid = 0;
+    std::vector<os::ProcessRef> processes = {};        // that are ended for it: itself, or its heirs
+    std::optional<os::ProcessRef> unlisted = {};       // the process, which was not known as a client
+    std::string otherwise = "the process has exited";  // why there is none
+    Terminated outcome_in(const std::vector<Terminated>& outcomes) const;
+  };
+  void end_targets(std::vector<Target> targets, Endings::Done done);
+  void end_processes(std::vector<Target> targets, Endings::Done done);
+  bool are_alone(const std::vector<os::ProcessRef>& processes) const;
   void inform_prover(State before);
 
   os::Loop& loop_;
@@ -231,9 +232,9 @@ class PoolDaemon {
   std::vector<std::string> start_notes_;
   std::unique_ptr<LogTail> log_;
   std::map<pid_t, os::ProcessRef> known_servers_;  // of the daemon that runs
-  // Of daemons that have ended. They exit by themselves (measured); one that does not would hold GPU memory and accept
-  // no commands.
-  std::unique_ptr<EndingServers> orphans_;
+  // Also those of daemons that have ended, which exit by themselves (measured); one that does not would hold GPU memory
+  // and accept no commands.
+  std::unique_ptr<EndingServers> ending_servers_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // a termination may finish after our end
 };
 

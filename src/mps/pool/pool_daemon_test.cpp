@@ -54,7 +54,7 @@ TEST_F(PoolTest, LeavesServingWithAMuteDaemonByItsPingAndServesAgainWithoutARest
   fast_.health_every = fast_.rest_every = 1h;  // so that only the ping detects it
   fast_.ping_deadline = SupervisorSettings{}.ping_deadline;
   serve();
-  ASSERT_TRUE(until([&] { return pool_->supervisor().greeting == Greeting::kGiven; }));
+  ASSERT_TRUE(until([&] { return pool_->supervisor().greets; }));
   const pid_t pid = pool_->daemon_pid();
   ASSERT_GT(pid, 0);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);

@@ -50,12 +50,8 @@ Result<RootView> RootView::open(const std::string& path) {
 }
 
 std::optional<RootView::Walked> RootView::walk(std::string_view path, bool follow_last) const {
-  struct Step {
-    std::string name;
-    Fd fd;
-    mode_t mode = 0;
-  };
-  std::vector<Step> steps;
+  std::vector<Walked> steps;  // the root, and each name below it
+  steps.push_back({"", Fd(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC)), S_IFDIR | 0755});
   std::vector<std::string> pending;
   push_pieces(pending, path);
   int links = 0;
@@ -63,34 +59,24 @@ std::optional<RootView::Walked> RootView::walk(std::string_view path, bool follo
     const std::string piece = std::move(pending.back());
     pending.pop_back();
     if (piece == "..") {
-      if (!steps.empty()) steps.pop_back();  // the root's parent is the root
+      if (steps.size() > 1) steps.pop_back();  // the root's parent is the root
       continue;
     }
-    const int at = steps.empty() ? root_.get() : steps.back().fd.get();
-    Fd fd(::openat(at, piece.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    Fd fd(::openat(steps.back().fd.get(), piece.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     struct stat status{};
     if (!fd || ::fstat(fd.get(), &status) != 0) return std::nullopt;
     if (S_ISLNK(status.st_mode) && (follow_last || !pending.empty())) {
       const auto text = text_of_link(fd.get());
       if (!text || ++links > kMostLinks) return std::nullopt;
-      if (text->front() == '/') steps.clear();
+      if (text->front() == '/') steps.resize(1);
       push_pieces(pending, *text);
       continue;
     }
-    if (steps.size() >= kDeepest) return std::nullopt;
-    steps.push_back({piece, std::move(fd), status.st_mode});
+    if (steps.size() > kDeepest) return std::nullopt;
+    steps.push_back({steps.back().path + "/" + piece, std::move(fd), status.st_mode});
   }
-  Walked walked;
-  if (steps.empty()) {
-    walked.path = "/";
-    walked.fd = Fd(::openat(root_.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    walked.mode = S_IFDIR | 0755;
-    return walked;
-  }
-  for (const Step& step : steps) walked.path += "/" + step.name;
-  walked.fd = std::move(steps.back().fd);
-  walked.mode = steps.back().mode;
-  return walked;
+  if (steps.size() == 1) steps.back().path = "/";
+  return std::move(steps.back());
 }
 
 std::optional<RootView::Place> RootView::look(std::string_view path) const {
