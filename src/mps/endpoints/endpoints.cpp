@@ -108,9 +108,7 @@ Status Endpoints::listen(const std::string& grant) {
   if (!directory) return std::unexpected(within(std::move(directory).error(), "cannot make the grant's endpoint"));
   (void)endpoint_of(grant);
   if (relay_) {
-    TRY_STATUS(relay_->open_endpoint(grant, *directory));
-    relay_->keep_waiting(grant, ending_.contains(grant));
-    return {};
+    return relay_->open_endpoint(grant, *directory);
   }
   const auto linked = directory->hard_link(context_.settings.paths.pipe(id_) + "/control", "control");
   // Without a daemon there is nothing to link; its start creates the link.
@@ -232,26 +230,25 @@ std::string Endpoints::no_place(const std::string& grant, int pid) const {
   return why.empty() && known == nullptr ? remains_of(grant) : why;
 }
 
-std::string Endpoints::refuses(const std::string& grant, int pid) {
+RelayOwner::Refusal Endpoints::refuses(const std::string& grant, int pid) {
   const auto* const endpoint = find(grant);
-  if (endpoint != nullptr && !endpoint->admitting) return endpoint->reason.empty() ? "closed" : endpoint->reason;
+  if (endpoint != nullptr && !endpoint->admitting) return {endpoint->reason.empty() ? "closed" : endpoint->reason};
   const auto* known = relay_->clients().grant_of(pid);
   if (known == nullptr && (relay_->clients().remnant(pid) || gone_.contains(pid)))
-    return "the MPS server still has a client with this process id, which has exited; start the program again";
+    return {"the MPS server still has a client with this process id, which has exited; start the program again"};
   // A client's places count for the share through whose endpoint it connected first.
   if (known != nullptr && !known->empty() && *known != grant)
-    return "it is a client of another share, and a process can use only one share; start one process for each share";
-  if (auto full = no_place(grant, pid); !full.empty()) return full;
-  if (known != nullptr && known->empty()) {
-    return "it is a client of the share's former tenant, whose clients are being ended";
-  }
+    return {"it is a client of another share, and a process can use only one share; start one process for each share"};
+  if (auto full = no_place(grant, pid); !full.empty()) return {std::move(full), true};
+  if (known != nullptr && known->empty())
+    return {"it is a client of the share's former tenant, whose clients are being ended"};
   if (known == nullptr) {
     const auto pod = pod_of(pid);
-    if (!pod) return "the process cannot be identified: it has exited, or its threads end while they are read";
+    if (!pod) return {"the process cannot be identified: it has exited, or its threads end while they are read"};
     if (endpoint != nullptr && !endpoint->pod().empty() && !pod->empty() && *pod != endpoint->pod())
-      return fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->pod());
+      return {fmt::format("it runs in the pod {}, and the share belongs to the pod {}", *pod, endpoint->pod())};
   }
-  return context_.ending_containers.refuses(pid);
+  return {context_.ending_containers.refuses(pid)};
 }
 
 std::vector<int> Endpoints::clients_of(const std::string& grant) const {
@@ -291,12 +288,6 @@ void Endpoints::client_connects(const std::string& grant, int pid) {
 }
 
 // --- limits ---------------------------------------------------------------------------------------------------------
-
-// Grants with the same limits may connect together.
-std::string Endpoints::kind_of(const std::string& grant) {
-  const auto* const endpoint = find(grant);
-  return endpoint == nullptr ? std::string() : render_terms({.limits = endpoint->terms.limits});
-}
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
 Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
@@ -506,7 +497,7 @@ void Endpoints::end_former_clients(const std::string& grant, const std::vector<i
   const auto ended = [this, grant, once, alive = std::weak_ptr(alive_)] {
     if (alive.expired() || std::exchange(*once, true) || --ending_.at(grant) > 0) return;
     ending_.erase(grant);
-    if (relay_) relay_->keep_waiting(grant, false);
+    clients_changed();
   };
   context_.loop.after(context_.settings.former_clients, ended);  // end_clients() may not answer
   owner_.end_clients(clients, [id = id_, grant, ended](const std::vector<Terminated>& outcomes) {

@@ -304,15 +304,13 @@ class Endpoints final : public Admission, public RelayOwner {
   std::string owner_name(const std::string& grant) const { return id_ + '/' + grant; }  // for the keeper
   Status open_for(const OpenEndpointRequest& request);
   void end_for(const TerminateRequest& request, Reply reply);
-  std::string refuses(const std::string& grant, int pid) override;
-  bool refuses_for_now(const std::string& grant, int pid) override { return !no_place(grant, pid).empty(); }
+  Refusal refuses(const std::string& grant, int pid) override;
   void client_connects(const std::string& grant, int pid) override;
   void client_exited(int pid) override;
   void ended_badly(const std::string& grant, const Passage& passage) override;
   void not_as_client(const Error& why) override;
   void clients_changed() override;
   void server_doubted() override { owner_.server_doubted(); }
-  std::string kind_of(const std::string& grant) override;
   void prepare(const std::string& grant, const Prepared& done) override;
   std::string answer(const std::string& grant, const RelayQuestion& question) override;
   void look_at(const std::string& grant, int pid, const Looked& done) override;

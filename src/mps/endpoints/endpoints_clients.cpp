@@ -285,8 +285,9 @@ void Endpoints::end_former_remnants() {
   if (!again.empty()) owner_.end_clients(again, [](const std::vector<Terminated>&) {});
 }
 
-// A new process waits while its grant would have its memory in addition to that of clients that have exited: until the
-// keeper has released them, then until the guard has judged what other processes keep of them.
+// A new process waits until the clients of its grant's former tenant have ended, and while its grant would have its
+// memory in addition to that of clients that have exited: until the keeper has released them, then until the guard has
+// judged what other processes keep of them.
 void Endpoints::look_at(const std::string& grant, int pid, const Looked& done) {
   const auto go = [this, grant, pid, done] { look_at_environment(grant, pid, done); };
   if (relay_->clients().grant_of(pid) != nullptr) return go();
@@ -297,11 +298,14 @@ void Endpoints::look_at(const std::string& grant, int pid, const Looked& done) {
 void Endpoints::let_newcomers() {
   const auto now = context_.loop.now();
   for (auto& each : std::exchange(newcomers_, {})) {
-    const bool keeps = keeps_memory(each.grant);
-    if (keeps) each.judged.reset();
-    if (!keeps && !each.judged) each.judged = now + context_.settings.remnants;
+    const bool ending = ending_.contains(each.grant), keeps = keeps_memory(each.grant);
+    if (ending) each.until = now + context_.settings.dead_clients;
+    if (ending || keeps)
+      each.judged.reset();
+    else if (!each.judged)
+      each.judged = now + context_.settings.remnants;
     const bool remain = relay_ && !relay_->clients().remnants(each.grant).empty();
-    if ((keeps || remain) && now < each.judged.value_or(each.until)) {
+    if (ending || ((keeps || remain) && now < each.judged.value_or(each.until))) {
       newcomers_.push_back(std::move(each));
       continue;
     }

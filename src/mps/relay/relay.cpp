@@ -23,9 +23,7 @@ constexpr Duration kLastLook = std::chrono::seconds(3);
 constexpr Duration kStoreSoon = std::chrono::milliseconds(200);  // removals; additions are stored at once
 constexpr Duration kTryAgain = std::chrono::seconds(1);  // when the daemon is gone or busy although the pool serves
 
-// Milliseconds that the end of the program waits for the server of each introduced client; at most
-// RelayTurns::kMostWithDaemon clients are introduced.
-constexpr int kLastWait = 500;
+constexpr int kLastWait = 500;  // milliseconds that the end of the program waits for the server of a client
 
 const std::string kOurselves;  // in place of a grant's name
 
@@ -86,14 +84,6 @@ void Relay::disown(const std::string& grant) {
   changed();
 }
 
-void Relay::keep_waiting(const std::string& grant, bool waits) {
-  const auto found = endpoints_.find(grant);
-  if (found == endpoints_.end()) return;
-  found->second.waits = waits;
-  if (waits) loop_.cancel(std::exchange(found->second.watch, 0));
-  resume_endpoints();
-}
-
 void Relay::watch_endpoint(const std::string& grant) {
   Endpoint& endpoint = endpoints_.at(grant);
   if (endpoint.watch != 0 || endpoint.pause.running()) return;
@@ -107,7 +97,7 @@ void Relay::pause_endpoint(const std::string& grant, Duration pause) {
 }
 
 bool Relay::has_capacity(const Endpoint& endpoint) const {
-  return !endpoint.waits && endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
+  return endpoint.handshakes + endpoint.sockets.closing() < settings_.handshakes_per_grant &&
          (endpoint.handshakes == 0 || handshakes_ < settings_.handshakes) &&
          endpoint.connections < settings_.connections_per_grant &&
          (endpoint.connections < settings_.connections_always || passages_.size() < settings_.connections);
@@ -156,7 +146,7 @@ void Relay::pump() {
   wake_.stop();
   while (const auto id = wake_.running() ? std::nullopt : turns_.next()) {
     const auto passage = own_turns_.contains(*id) ? nullptr : passages_.at(*id);
-    if (passage && refuses(*passage)) continue;
+    if (passage && keeps_out(*passage, kLooksForPlace)) continue;
     owner_.prepare(passage ? passage->grant() : kOurselves,
                    [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
                      if (!alive.expired()) prepared(*id, status);
@@ -167,9 +157,8 @@ void Relay::pump() {
 
 void Relay::prepared(std::uint64_t id, const Status& status) {
   if (const auto own = own_turns_.find(id); own != own_turns_.end()) {
-    turns_.connected(id);
-    std::exchange(own->second, [] {})();
-    return pump();
+    const auto on_turn = std::exchange(own->second, {});
+    return on_turn();
   }
   const auto found = passages_.find(id);
   if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
@@ -182,22 +171,19 @@ void Relay::prepared(std::uint64_t id, const Status& status) {
   wake_.start(kTryAgain, [this] { pump(); });
 }
 
-bool Relay::refuses(RelayPassage& passage) {
-  const int pid = passage.state().client.pid;
+// A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
+// client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
+bool Relay::keeps_out(RelayPassage& passage, int looks) {
   if (!passage.connector_lives()) {
     passage.end(RelayEnd::kAbandoned);
     return true;
   }
-  const auto why = owner_.refuses(passage.grant(), pid);
-  if (!why.empty()) passage.end(RelayEnd::kRefused, why);
-  return !why.empty();
-}
-
-// A client that has just destroyed a context, or ended, may have a place until its server has closed the connection. A
-// client that would be refused meanwhile waits for that, and the servers' pipes are looked at once for all that wait.
-bool Relay::waits_for_place(RelayPassage& passage, int looks) {
-  if (looks >= kLooksForPlace) return false;
-  if (!owner_.refuses_for_now(passage.grant(), passage.state().client.pid)) return false;
+  const auto refusal = owner_.refuses(passage.grant(), passage.state().client.pid);
+  if (refusal.why.empty()) return false;
+  if (!refusal.may_pass || looks >= kLooksForPlace) {
+    passage.end(RelayEnd::kRefused, refusal.why);
+    return true;
+  }
   without_place_.emplace(passage.id(), looks + 1);
   if (place_look_.running()) return true;
   place_look_.start(kLookForPlace, [this] {
@@ -211,7 +197,7 @@ bool Relay::waits_for_place(RelayPassage& passage, int looks) {
 }
 
 void Relay::wants_turn(RelayPassage& passage, int looks) {
-  if (waits_for_place(passage, looks) || refuses(passage)) return;
+  if (keeps_out(passage, looks)) return;
   owner_.look_at(passage.grant(), passage.state().client.pid,
                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
                    if (alive.expired()) return;
@@ -226,7 +212,6 @@ void Relay::wants_turn(RelayPassage& passage, int looks) {
 
 // From here on the daemon knows the client, so a list of the grant's clients must include it.
 void Relay::introduced(RelayPassage& passage, const Status& as_itself) {
-  turns_.connected(passage.id());
   if (!as_itself && !std::exchange(logged_not_itself_, true)) owner_.not_as_client(as_itself.error());
   if (as_itself) logged_not_itself_ = false;
   if (clients_.remember(passage.grant(), passage.state().client.pid, passage.take_connector())) {
@@ -234,7 +219,6 @@ void Relay::introduced(RelayPassage& passage, const Status& as_itself) {
     owner_.clients_changed();
   }
   clients_.connects(passage.state().client.pid, passage.id());
-  pump();
 }
 
 void Relay::let_in(RelayPassage& passage) {
@@ -403,52 +387,23 @@ EndpointCounters Relay::counters(const std::string& grant) const {
 // --- whose turn it is
 // --------------------------------------------------------------------------------------------------
 
-void RelayTurns::wait(std::uint64_t id, const std::string& grant) {
-  turns_.push_back({id, grant});
-}
-
 std::optional<std::uint64_t> RelayTurns::next() {
-  std::vector<Turn> with_daemon;
-  std::ranges::copy_if(turns_, std::back_inserter(with_daemon), &Turn::with_daemon);
-  if (connecting_ != 0 || with_daemon.size() >= kMostWithDaemon) return std::nullopt;
-  Turn* best = nullptr;
-  std::uint64_t* last = nullptr;
-  for (auto& turn : turns_) {
-    if (!turn.grant || std::ranges::find(with_daemon, turn.grant, &Turn::grant) != with_daemon.end()) continue;
-    std::uint64_t& of_grant = last_turns_[*turn.grant];
-    if (last != nullptr && *last <= of_grant) continue;
-    best = &turn;
-    last = &of_grant;
-  }
-  if (best == nullptr) return std::nullopt;
-  best->kind = kind_of_(*best->grant);
-  if (std::ranges::any_of(with_daemon, [&](const Turn& each) { return each.kind != best->kind; })) return std::nullopt;
-  *last = ++last_turn_;
-  best->with_daemon = true;
-  return connecting_ = best->id;
-}
-
-void RelayTurns::connected(std::uint64_t id) {
-  if (connecting_ == id) connecting_ = 0;
+  if (with_daemon_ != 0 || turns_.empty()) return std::nullopt;
+  const auto next = std::ranges::min_element(turns_, {}, [this](const Turn& turn) { return last_turns_[turn.grant]; });
+  last_turns_[next->grant] = ++last_turn_;
+  return with_daemon_ = next->id;
 }
 
 void RelayTurns::back(std::uint64_t id) {
   const auto turn = std::ranges::find(turns_, id, &Turn::id);
   if (turn == turns_.end()) return;
-  turn->with_daemon = false;
   std::rotate(turns_.begin(), turn, turn + 1);
-  connected(id);
+  with_daemon_ = 0;
 }
 
 void RelayTurns::leave(std::uint64_t id) {
-  connected(id);
+  if (with_daemon_ == id) with_daemon_ = 0;
   std::erase_if(turns_, [id](const Turn& turn) { return turn.id == id; });
-}
-
-void RelayTurns::forget(const std::string& grant) {
-  for (auto& turn : turns_)
-    if (turn.grant == grant) turn.grant.reset();
-  last_turns_.erase(grant);
 }
 
 }  // namespace tranche::mps

@@ -1,10 +1,9 @@
 #pragma once
 // The relay of one pool: it listens on the `control` sockets of all grants' endpoints. It introduces a CUDA process
 // that connects to the MPS control daemon under that process's own credentials, and forwards no command
-// (mps/relay/handshake.h; docs/internals/decisions/0009-relay.md). The daemon serves one connection at a time, so the
-// relay connects to it for one client after the other, one of each grant at a time, each with deadlines; a tenant that
-// stalls delays the others by RelayTimes::exchange (RelayTurns). While the pool does not serve, clients
-// wait here, up to RelayTimes::turn.
+// (mps/relay/handshake.h; docs/internals/decisions/0009-relay.md). Daemon and server serve one connection at a time, so
+// the relay connects one client after the other, each with deadlines; a tenant that stalls delays the others by
+// RelayTimes::exchange (RelayTurns). While the pool does not serve, clients wait here, up to RelayTimes::turn.
 //
 // Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
 // grant (`prepare`), and connects no client with different limits until the server's reply and its log show that it has
@@ -35,41 +34,26 @@
 
 namespace tranche::mps {
 
-// Schedules connections to the MPS control daemon, which serves one connection at a time and, while a client stalls, no
-// other (docs/internals/evidence/mps-handshake.md). Its server serves clients in the order in which the daemon sends
-// them. These rules bound the delay that tenants cause for each other: only one client of each grant is with the daemon
-// at a time, and few in all, so that none waits longer for its server than the time that it has; among grants, the
-// one that has waited longest since its last turn goes first.
-//
-// The daemon has one set of limits at a time for new clients, so clients that are with it together must have the same
-// limits ("kind"). A client with different limits waits for those to finish; none may overtake it. Pure.
+// Schedules connections to the MPS control daemon, which serves one connection at a time, has one set of limits for new
+// clients, and, like its server, serves no other while a client stalls (docs/internals/evidence/mps-handshake.md). One
+// client is with the daemon at a time. Among grants, the one that has waited longest since its last turn goes first.
+// Pure.
 class RelayTurns {
  public:
-  static constexpr std::size_t kMostWithDaemon = 2;
-
-  // An identifier of the limits of a grant's next clients, equal for equal limits.
-  using KindOf = std::function<std::string(const std::string& grant)>;
-  explicit RelayTurns(KindOf kind_of) : kind_of_(std::move(kind_of)) {}
-
-  void wait(std::uint64_t id, const std::string& grant);
-  // The next client, which is with the daemon until leave(). Nothing while another client is being connected.
-  std::optional<std::uint64_t> next();
-  void connected(std::uint64_t id);       // it is introduced: a client of another grant may be connected
-  void back(std::uint64_t id);            // there was no daemon: it is first in the queue again
-  void leave(std::uint64_t id);           // it has left the queue or the daemon
-  void forget(const std::string& grant);  // call when no client of it waits. One with the daemon counts for no grant
-  bool others_wait() const { return turns_.size() > 1; }  // than one that is with the daemon
+  void wait(std::uint64_t id, const std::string& grant) { turns_.push_back({id, grant}); }
+  std::optional<std::uint64_t> next();  // the next client, which is with the daemon until leave(); none until then
+  void back(std::uint64_t id);          // there was no daemon: it is first in the queue again
+  void leave(std::uint64_t id);         // it has left the queue or the daemon
+  void forget(const std::string& grant) { last_turns_.erase(grant); }  // call when no client of it waits
+  bool others_wait() const { return turns_.size() > 1; }               // than one that is with the daemon
 
  private:
   struct Turn {
     std::uint64_t id = 0;
-    std::optional<std::string> grant;  // absent: forgotten
-    bool with_daemon = false;
-    std::string kind = {};  // as it was at its turn
+    std::string grant;
   };
-  KindOf kind_of_;
-  std::vector<Turn> turns_;       // those that wait are in the order of arrival
-  std::uint64_t connecting_ = 0;  // 0 = none
+  std::vector<Turn> turns_;        // in the order of arrival
+  std::uint64_t with_daemon_ = 0;  // 0 = none
   std::uint64_t last_turn_ = 0;
   std::map<std::string, std::uint64_t> last_turns_;  // of each grant, as a count of turns
 };
@@ -328,11 +312,12 @@ class RelayOwner {
   using Prepared = std::function<void(const Status&)>;
   using Looked = std::function<void(const std::string& why_not)>;  // "" = the process may connect
 
-  // Why this process may not connect; "" if it may. Called when the process declares itself a client, and at its turn.
-  virtual std::string refuses(const std::string& grant, int pid) = 0;
-  // Whether refuses() would refuse the process only because of connections that its server may be about to close. The
-  // process then waits up to 100 ms for their end.
-  virtual bool refuses_for_now(const std::string& grant, int pid) = 0;
+  struct Refusal {
+    std::string why = {};   // "": the process may connect
+    bool may_pass = false;  // connections are in its way that its server may be about to close: it waits up to 100 ms
+  };
+  // Called when the process declares itself a client, and at its turn.
+  virtual Refusal refuses(const std::string& grant, int pid) = 0;
   virtual void client_connects(const std::string& grant, int pid) = 0;  // a new process
   virtual void client_exited(int pid) = 0;
   // A connection ended abnormally (is_attempt, refused, or an unexpected daemon or server).
@@ -343,8 +328,6 @@ class RelayOwner {
   // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke off
   // (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
   virtual void server_doubted() = 0;
-  // RelayTurns::KindOf.
-  virtual std::string kind_of(const std::string& grant) = 0;
   // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
   // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
   // waiting; after any other it is refused.
@@ -373,8 +356,6 @@ class Relay {
   // Listens at `<endpoint>/control` and replaces any file there. Idempotent while it listens there already.
   Status open_endpoint(const std::string& grant, const os::Dir& endpoint);
   void close_endpoint(const std::string& grant);  // closes its connections too; admitted clients keep running
-  // `waits`: new connections at an open endpoint stay in its backlog, until a call with false.
-  void keep_waiting(const std::string& grant, bool waits);
   // Its clients get the grant "" and no longer count for this grant.
   void disown(const std::string& grant);
   void serve();                      // the daemon accepts clients from now on
@@ -413,7 +394,6 @@ class Relay {
     os::Fd listening;
     os::Loop::Id watch = 0;
     os::Timer pause;
-    bool waits = false;
     std::size_t connections = 0;
     std::size_t handshakes = 0;
     MonoTime paced = MonoTime::min();  // when the last accepted connection was due
@@ -421,7 +401,7 @@ class Relay {
   };
 
   // --- from a passage, which does nothing more after ended() ---------------------------------------------------------
-  void wants_turn(RelayPassage& passage, int looks = 0);
+  void wants_turn(RelayPassage& passage, int looks);
   void introduced(RelayPassage& passage, const Status& as_itself);  // to the daemon; whether as the client
   void connects(const RelayPassage& passage);                       // before its server can make a context for it
   // The client exited before it had named itself to its server, which got this pid instead, of a process that has
@@ -438,8 +418,7 @@ class Relay {
   void resume_endpoints();
   void pump();
   void prepared(std::uint64_t id, const Status& status);
-  bool refuses(RelayPassage& passage);
-  bool waits_for_place(RelayPassage& passage, int looks);
+  bool keeps_out(RelayPassage& passage, int looks);
   void gone(int pid);
   void changed();
   void store();
@@ -453,7 +432,7 @@ class Relay {
   RelaySettings settings_;
   RelayOwner& owner_;
   ClientTable clients_;
-  RelayTurns turns_{[this](const std::string& grant) { return owner_.kind_of(grant); }};
+  RelayTurns turns_;
   std::map<std::string, Endpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::map<std::uint64_t, std::function<void()>> own_turns_;

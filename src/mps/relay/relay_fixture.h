@@ -43,15 +43,13 @@ class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
     for (const char* grant : {kOne, kOther}) open_endpoint(grant);
     relay_->serve();
   }
-  std::string refuses(const std::string& grant, int) override { return refusals_[grant]; }
-  bool refuses_for_now(const std::string&, int) override { return false; }
+  Refusal refuses(const std::string& grant, int) override { return {refusals_[grant]}; }
   void client_connects(const std::string& grant, int pid) override { came_.emplace_back(grant, pid); }
   void client_exited(int pid) override { gone_.push_back(pid); }
   void ended_badly(const std::string&, const Passage& passage) override { ends_.push_back(passage.end); }
   void not_as_client(const Error& why) override { not_itself_ = to_string(why); }
   void clients_changed() override {}
   void server_doubted() override { ++doubts_; }
-  std::string kind_of(const std::string& grant) override { return kinds_[grant]; }
   void prepare(const std::string& grant, const Prepared& done) override { prepare_(grant, done); }
   std::string answer(const std::string& grant, const RelayQuestion& question) override {
     return answer_to(question, {{{"GPU-a", mib(3840)}}, Percent::whole(grant == kOne ? 25 : 75)});
@@ -138,7 +136,7 @@ class RelayAtTheEndpoint : public ::testing::Test, public RelayOwner {
   sim::MpsWorld world_;
   RelayTimes times_;
   RelaySettings bounds_;
-  std::map<std::string, std::string> refusals_, kinds_;
+  std::map<std::string, std::string> refusals_;
   std::vector<std::pair<std::string, int>> came_;
   std::vector<int> gone_;
   std::vector<RelayEnd> ends_;

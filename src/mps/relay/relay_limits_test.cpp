@@ -1,5 +1,4 @@
-// Clients of grants with different limits, one kind after the other (docs/internals/mps-contract.md, "A grant's own
-// limits").
+// Clients whose grants have limits, one after the other (docs/internals/mps-contract.md, "A grant's own limits").
 #include "mps/relay/relay_fixture.h"
 
 namespace tranche::mps {
@@ -17,11 +16,6 @@ class RelayWithLimits : public RelayAtTheEndpoint {
       waiting_.push_back(done);
       if (at_once_) waiting_.back()(status_);
     };
-  }
-  void SetUp() override {
-    RelayAtTheEndpoint::SetUp();
-    kinds_[kOne] = "5 %";
-    kinds_[kOther] = "50 %";
   }
   bool comes_in(const sim::Fd& fd) {
     sim::Packet packet = next(fd);
@@ -48,7 +42,7 @@ TEST_F(RelayWithLimits, NobodyIsIntroducedBeforeItsLimitsAreSet) {
 }
 
 // Promise: mps/limits/limits: A step of admission ends with the client's exchange.
-TEST_F(RelayWithLimits, OtherKindsWaitForTheEndOfTheExchange) {
+TEST_F(RelayWithLimits, OthersWaitForTheEndOfTheExchange) {
   const sim::Fd one = introduced(kOne);
   sim::Packet packet = next(one);
   ASSERT_EQ(packet.bytes, sim::kDescriptor);
@@ -61,8 +55,8 @@ TEST_F(RelayWithLimits, OtherKindsWaitForTheEndOfTheExchange) {
   EXPECT_THAT(prepared_, ElementsAre(kOne, kOther));
 }
 
-TEST_F(RelayWithLimits, ThoseOfOneKindComeInTogether) {
-  kinds_[kOther] = "5 %";
+// Promise: mps/relay: A client that stalls in its exchange delays the next one by little.
+TEST_F(RelayWithLimits, OneThatStaysSilentDelaysTheNextByLittle) {
   const sim::Fd one = introduced(kOne);
   EXPECT_EQ(next(one).bytes, sim::kDescriptor);  // and stays silent
   const sim::Fd other = introduced(kOther);
@@ -112,7 +106,7 @@ TEST_F(RelayWithLimits, AnAnswerAfterTheRelayHasGoneIsHarmless) {
   EXPECT_EQ(next(fd).bytes, "end");
 }
 
-TEST_F(RelayWithLimits, ATurnOfOurOwnKeepsOtherKindsOutUntilItIsGivenBack) {
+TEST_F(RelayWithLimits, ATurnOfOurOwnKeepsClientsOutUntilItIsGivenBack) {
   bool came = false;
   const auto turn = relay_->take_turn([&] { came = true; });
   EXPECT_TRUE(came);

@@ -162,7 +162,7 @@ void RelayPassage::happens(RelayEvent event, RelayMessage packet) {
       break;
     case RelayAction::kAskTurn:
       arm();
-      return relay_.wants_turn(*this);
+      return relay_.wants_turn(*this, 0);
     case RelayAction::kAnswer: {
       // A client that asks and does not read has a full socket; its reply is dropped.
       if (const auto text = relay_.owner_.answer(grant_, state_.question);

@@ -83,7 +83,6 @@ TEST_F(RelayWithSlowDescriptors, InTheExchangeWithTheServer) {
 }
 
 TEST_F(RelayWithSlowDescriptors, OnAConnectionThatIsNotAcceptedWhenTheEndpointCloses) {
-  relay_->keep_waiting(kOne, true);
   const sim::Fd client = sim::connect_to(path(kOne) + "/control");
   slow_.send_by(client, "x");
   relay_->close_endpoint(kOne);
@@ -91,7 +90,6 @@ TEST_F(RelayWithSlowDescriptors, OnAConnectionThatIsNotAcceptedWhenTheEndpointCl
 }
 
 TEST_F(RelayWithSlowDescriptors, ThatWereNotAcceptedNeedFewOfOurs) {
-  relay_->keep_waiting(kOne, true);
   std::vector<std::unique_ptr<SlowToRelease>> slow;
   std::vector<sim::Fd> clients;
   for (int i = 0; i < 20; ++i) {
@@ -136,7 +134,6 @@ TEST_F(RelayWithSlowDescriptors, DoNotKeepWhatLiesBehindThem) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
   const sim::Fd reads(ends[0]);
   sim::Fd writes(ends[1]);
-  relay_->keep_waiting(kOne, true);
   const sim::Fd first = sim::connect_to(path(kOne) + "/control"), second = sim::connect_to(path(kOne) + "/control");
   slow_.send_by(first, "x");
   EXPECT_TRUE(sim::send_packet(second.get(), "x", writes.get()));
