@@ -1,6 +1,7 @@
 #include "os/http/http.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
@@ -140,23 +141,15 @@ class LoopHttpServer final : public HttpServer {
     ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     // The kernel reports a connection with its first bytes, usually the whole request, or after this many seconds.
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &kSilentSeconds, sizeof kSilentSeconds);
-    sockaddr_in6 v6{};
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(address_.port);
-    sockaddr_in v4{};
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(address_.port);
-    const bool is_v6 = family == AF_INET6;
-    if (address_.host.empty()) {
-      if (is_v6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    } else if (is_v6) {
-      ::inet_pton(AF_INET6, address_.host.c_str(), &v6.sin6_addr);
-    } else {
-      ::inet_pton(AF_INET, address_.host.c_str(), &v4.sin_addr);
-    }
-    const auto* generic = is_v6 ? reinterpret_cast<const sockaddr*>(&v6) : reinterpret_cast<const sockaddr*>(&v4);
-    const socklen_t size = is_v6 ? sizeof v6 : sizeof v4;
-    if (::bind(fd.get(), generic, size) == 0 && ::listen(fd.get(), kBacklog) == 0) return fd;
+    if (family == AF_INET6) ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    addrinfo wanted{};
+    wanted.ai_family = family;
+    wanted.ai_flags = AI_PASSIVE | AI_NUMERICHOST | AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    ::getaddrinfo(address_.host.empty() ? nullptr : address_.host.c_str(), std::to_string(address_.port).c_str(),
+                  &wanted, &found);
+    const std::unique_ptr<addrinfo, void (*)(addrinfo*)> at(found, ::freeaddrinfo);
+    if (at && ::bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(fd.get(), kBacklog) == 0) return fd;
     const int err = errno;
     if (err == EADDRINUSE) {
       return fail(Kind::kConflict, "cannot listen for HTTP: another program has this port; choose another or 0 for any",
