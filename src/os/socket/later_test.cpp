@@ -1,11 +1,9 @@
 // Requests that are answered later, and the client that sends them. One loop for both sides; every wait has a deadline.
 #include <gmock/gmock.h>
-#include <poll.h>
 
 #include "os/files/scratch_fixture.h"
 #include "os/loop/loop_fixture.h"
 #include "os/socket/status_socket.h"
-#include "os/socket/unix_socket.h"
 #include "run_until.h"
 
 namespace tranche::os {
@@ -39,12 +37,6 @@ class LaterTest : public LoopFixture {
     });
   }
   bool until(const std::function<bool()>& condition) { return run_until(*loop_, condition); }
-  // Every connection that is silent by now has been closed afterwards: one that was opened now has.
-  bool until_idle_ones_are_closed() {
-    const auto silent = connect_to(path_);
-    pollfd closed{.fd = silent ? silent->get() : -1, .events = POLLIN, .revents = 0};
-    return silent && until([&] { return ::poll(&closed, 1, 0) == 1; });
-  }
 
   Scratch scratch_;
   std::string path_ = scratch_ / "s.sock";
@@ -98,16 +90,6 @@ TEST_F(LaterTest, ASecondReplyAndAReplyToNobodyDoNothing) {
   server_.reset();
   replies_[1]("{}");
   EXPECT_THAT(answers_, ElementsAre("{\"first\":1}"));
-}
-
-TEST_F(LaterTest, AConnectionThatWaitsForAnAnswerIsNotIdle) {
-  serve({.idle = 500ms});
-  ask("{}");
-  ASSERT_TRUE(until([&] { return replies_.size() == 1; }));
-  ASSERT_TRUE(until_idle_ones_are_closed());
-  replies_[0]("{\"patient\":1}");
-  ASSERT_TRUE(until([&] { return answers_.size() == 1; }));
-  EXPECT_THAT(answers_, ElementsAre("{\"patient\":1}"));
 }
 
 TEST_F(LaterTest, ARequestWithoutAnAnswerTimesOutAndTheNextIsAsked) {

@@ -49,28 +49,10 @@ Result<std::string> read_request(std::string_view line) {
 // by the client, the connection reads no more requests. Holds at most one answer and one piece of input.
 class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
  public:
-  StatusConnection(Loop& loop, Fd fd, const StatusServer::Answer& answer, const StatusServer::Later& later,
-                   const StatusLimits& limits, std::function<void()> on_closed)
-      : loop_(loop),
-        fd_(std::move(fd)),
-        answer_(answer),
-        later_(later),
-        limits_(limits),
-        on_closed_(std::move(on_closed)),
-        last_activity_(loop.now()) {}
+  StatusConnection(StatusServer& server, std::uint64_t key, Fd fd)
+      : server_(server), loop_(server.loop_), key_(key), fd_(std::move(fd)) {}
 
-  void begin() {
-    want(kReadable);
-    if (fd_) check_idle();
-  }
-
-  // Sends the error and closes.
-  void refuse(const Error& why) {
-    out_ = answer_line(std::unexpected(why));
-    last_answer_ = true;
-    advance();
-    if (fd_) check_idle();
-  }
+  void begin() { want(kReadable); }
 
   // For a watcher; ignored by others. `newest` is a whole line.
   void changed(const std::string& newest) {
@@ -84,15 +66,14 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
     advance();
   }
 
-  // Idempotent; calls on_closed.
+  // Idempotent.
   void close() {
     if (!fd_) return;
     const auto self = shared_from_this();
     loop_.cancel(std::exchange(watch_, 0));
-    idle_timer_.stop();
     beat_timer_.stop();
     fd_.reset();
-    if (const auto on_closed = std::exchange(on_closed_, {})) on_closed();
+    server_.connections_.erase(key_);
   }
 
   bool watching() const { return watching_; }
@@ -114,7 +95,6 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
       half_closed_ = true;
       return;
     }
-    last_activity_ = loop_.now();
     for (auto& line : lines_.take({buffer, static_cast<std::size_t>(got)})) requests_.push_back(std::move(line));
   }
 
@@ -127,7 +107,7 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
       if (!out_.empty() || last_answer_ || waiting_) break;
       if (stale_) {
         stale_ = false;
-        out_ = answer_line(answer_(kWatch));
+        out_ = answer_line(server_.answer_(kWatch));
         continue;
       }
       if (requests_.empty()) break;
@@ -155,7 +135,6 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
         return false;
       }
       out_at_ += static_cast<std::size_t>(sent);
-      last_activity_ = loop_.now();
     }
     std::string().swap(out_);  // clear() would keep the memory of the longest answer as long as the client stays
     out_at_ = 0;
@@ -168,27 +147,26 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
       last_answer_ = true;
       return;
     }
-    if (later_ && (request->starts_with('{') || *request == limits_.later)) return answer_later(*request);
-    const auto reply = answer_(*request);
+    if (server_.later_ && (request->starts_with('{') || *request == server_.limits_.later))
+      return answer_later(*request);
+    const auto reply = server_.answer_(*request);
     out_ = answer_line(reply);
     if (*request == kWatch && reply && !std::exchange(watching_, true)) beat_later();
   }
 
   void answer_later(const std::string& request) {
     waiting_ = true;
-    later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
+    server_.later_(request, [weak = weak_from_this(), number = ++asked_](const Result<std::string>& json) {
       if (const auto self = weak.lock()) self->answered(number, json);
     });
   }
 
-  // May run inside later_, which advance() called: then that call continues.
+  // May run inside StatusServer::later_, which advance() called: then that call continues.
   void answered(std::uint64_t number, const Result<std::string>& json) {
     if (!fd_ || !waiting_ || number != asked_) return;
     waiting_ = false;
     out_ = answer_line(json);
-    last_activity_ = loop_.now();
-    if (answering_) return;
-    advance();
+    if (!answering_) advance();
   }
 
   void want(std::uint32_t events) {
@@ -199,18 +177,9 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
     if (watch_ == 0) close();
   }
 
-  // One timer that checks again when due, instead of one that is moved at every byte.
-  void check_idle() {
-    const Duration left = last_activity_ + limits_.idle - loop_.now();
-    const bool busy = watching_ || waiting_;
-    if (left <= Duration::zero() && !busy) return close();
-    const Duration next = busy ? limits_.idle : left;
-    idle_timer_.start(next, [self = shared_from_this()] { self->check_idle(); });
-  }
-
   // A watcher that does not read needs no beat: its queued lines are sent first.
   void beat_later() {
-    beat_timer_.start(next_on_grid(loop_.now(), limits_.beat) - loop_.now(), [self = shared_from_this()] {
+    beat_timer_.start(next_on_grid(loop_.now(), server_.limits_.beat) - loop_.now(), [self = shared_from_this()] {
       self->beat_later();
       if (!self->out_.empty()) return;
       self->out_ = kBeat;
@@ -218,17 +187,13 @@ class StatusConnection : public std::enable_shared_from_this<StatusConnection> {
     });
   }
 
+  StatusServer& server_;
   Loop& loop_;
+  std::uint64_t key_;
   Fd fd_;
-  const StatusServer::Answer& answer_;
-  const StatusServer::Later& later_;
-  const StatusLimits& limits_;
-  std::function<void()> on_closed_;
   Loop::Id watch_ = 0;
-  Timer idle_timer_{loop_};
   Timer beat_timer_{loop_};
   std::uint32_t wanted_ = 0;
-  MonoTime last_activity_;
   LineReader lines_{kLongestRequest};
   std::deque<std::string> requests_;
   std::string out_;
@@ -306,11 +271,8 @@ void StatusServer::accept_some() {
 
 void StatusServer::add(Fd fd) {
   const auto key = next_key_++;
-  const auto connection = std::make_shared<StatusConnection>(loop_, std::move(fd), answer_, later_, limits_,
-                                                             [this, key] { connections_.erase(key); });
-  const bool full = connections_.size() >= limits_.connections;
+  const auto connection = std::make_shared<StatusConnection>(*this, key, std::move(fd));
   connections_.emplace(key, connection);
-  if (full) return connection->refuse({Kind::kUnavailable, "too many connections; close some", path_, 0});
   connection->begin();
 }
 

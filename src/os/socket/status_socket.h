@@ -23,8 +23,6 @@
 namespace tranche::os {
 
 struct StatusLimits {
-  Duration idle = std::chrono::seconds(30);  // a connection that neither watches nor asks is closed after this
-  std::size_t connections = 4096;            // one more gets an error and is closed
   // Takes the path from a program that answers there, instead of failing: for a program whose newer instance starts
   // while the older one still runs (a rolling update). The older one leaves the file alone and closes its connections
   // at its next audit; if the path is free by then (the newer one failed), it listens there again.
@@ -74,6 +72,7 @@ class StatusServer {
   void accept_some();
   void add(Fd fd);
   void notify_watchers(const Answer& answer);
+  friend class StatusConnection;
 
   Loop& loop_;
   std::string path_;

@@ -180,32 +180,6 @@ TEST_F(StatusTest, AnOverlongRequestIsRefusedAndTheConnectionClosed) {
   EXPECT_EQ(hear(fd), "");
 }
 
-TEST_F(StatusTest, AnIdleConnectionIsClosedButAWatcherIsNot) {
-  ASSERT_TRUE(listen({.idle = 1s}));
-  const auto idle = client(path_);
-  const auto half = client(path_);
-  const auto watcher = client(path_);
-  say(half, "stat");
-  say(watcher, "watch\n");
-  thread_ = std::thread([this] { loop_->run(); });  // all is said before it accepts
-  EXPECT_THAT(hear(watcher), HasSubstr("\"state\":1"));
-  EXPECT_EQ(hear(idle), "");
-  EXPECT_EQ(hear(half), "");
-  change(2);
-  EXPECT_THAT(hear(watcher), HasSubstr("\"state\":2"));
-}
-
-TEST_F(StatusTest, OneConnectionTooManyIsAnsweredSo) {
-  serve({.connections = 2});
-  const auto a = client(path_);
-  const auto b = client(path_);
-  say(a, "status\n");
-  EXPECT_EQ(hear(a), "{\"state\":1}");
-  const auto c = client(path_);
-  EXPECT_THAT(hear(c), HasSubstr("too many connections"));
-  EXPECT_EQ(hear(c), "");
-}
-
 TEST_F(StatusTest, AThousandWatchersComeAndGoWithoutLeaks) {
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
