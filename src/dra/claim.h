@@ -1,8 +1,7 @@
 #pragma once
-// A ResourceClaim as the API server has it → what it allocates of one driver's devices. Checks the shape of the object
-// and that it is the claim that kubelet asks for; whether the devices exist and have room is for dra/prepare.h. Strict
-// about everything that is used: a field of a wrong type, a negative amount and a configuration that is too long are
-// errors that name the field and the remedy. Unused fields are accepted, because newer API servers have more.
+// A ResourceClaim as the API server has it → what it allocates of one driver's devices. Checks that it is the claim
+// that kubelet asks for; whether the devices exist and have room is for dra/prepare.h. The API server has checked the
+// types of fields, the lengths of lists and all names (pkg/apis/resource/validation): that is not repeated here.
 //
 // Opaque configurations of claims and device classes have the kinds of NVIDIA's DRA driver
 // (resource.nvidia.com/v1beta1: GpuConfig, MigDeviceConfig), and are read as strictly as there: an unknown field, a
@@ -21,10 +20,6 @@
 #include "dra/dra_devices.h"
 
 namespace tranche::dra {
-
-inline constexpr std::size_t kMostResults = 32;              // what the API allows
-inline constexpr std::size_t kMostConfigs = 64;              //
-inline constexpr std::size_t kLargestParameters = 10 << 10;  // bytes of one configuration
 
 // The remedy where a claim cannot be served as it is.
 inline constexpr const char* kCreateAgain = "delete the claim and its pods, and create them again";
@@ -80,8 +75,8 @@ struct Claim {
   friend bool operator==(const Claim&, const Claim&) = default;
 };
 
-// Errors: kInvalid (not a ResourceClaim, a field that cannot be used, no device of this driver), kConflict (another
-// claim has this name now), kUnavailable (not allocated).
+// Errors: kInvalid (a field that cannot be used, no device of this driver), kConflict (another claim has this name
+// now), kUnavailable (not allocated).
 Result<Claim> read_claim(std::string_view json, const ClaimName& asked, std::string_view driver);
 
 // `field`: where the parameters are, for errors (kInvalid). Of no requests yet.

@@ -23,7 +23,7 @@ std::string named(const Device& device) {
 }
 
 std::string asked_for(const Allocated& allocated) {
-  return fmt::format("request {}: device {}", in_quotes(allocated.request), allocated.device);
+  return fmt::format("request {}: device {}", in_quotes(allocated.request), visible_text(allocated.device));
 }
 
 struct Partitioned {
@@ -54,37 +54,23 @@ void count(Held& held, const Part& part, const ClaimName& claim) {
   held.cores += part.cores;
 }
 
-Result<std::uint64_t> consumed(const Allocated& allocated, const char* capacity, std::uint64_t most,
-                               const Device& device) {
-  const auto it = allocated.consumed.find(capacity);
-  if (it == allocated.consumed.end())
-    return fail(tranche::Kind::kInvalid,
-                fmt::format("{} has no consumedCapacity[\"{}\"], so nothing limits it; serve claims with a Kubernetes "
-                            "release whose feature gate DRAConsumableCapacity is on, and {}",
-                            asked_for(allocated), capacity, kCreateAgain));
-  if (it->second == 0)
-    return fail(tranche::Kind::kInvalid, fmt::format("{} consumes 0 of {}; ask for more than 0 in capacity.requests",
-                                                     asked_for(allocated), capacity));
-  if (it->second > most)
-    return fail(tranche::Kind::kInvalid, fmt::format("{} consumes {} of {}, and {} has {}; {}", asked_for(allocated),
-                                                     it->second, capacity, named(device), most, kCreateAgain));
-  return it->second;
-}
-
+// A scheduler whose feature gate DRAConsumableCapacity is off hands a shared device out without amounts.
 Status take_share(const Allocated& allocated, const Device& device, Part& part) {
-  for (const auto& [capacity, amount] : allocated.consumed) {
-    if (capacity != kMemory && capacity != kCores)
-      return fail(tranche::Kind::kInvalid,
-                  fmt::format("{} consumes {}, which this driver does not limit; ask for memory and cores only",
-                              asked_for(allocated), in_quotes(capacity)));
-  }
-  TRY(const auto memory, consumed(allocated, kMemory, device.memory.value, device));
-  TRY(const auto cores, consumed(allocated, kCores, kCoresAll, device));
-  if (Bytes{memory} < plan::kSmallestContext)
-    return fail(tranche::Kind::kInvalid,
-                fmt::format("{} consumes {} bytes of memory, and a CUDA context alone takes {} MiB; ask for more",
-                            asked_for(allocated), memory, plan::kSmallestContext.in_mib()));
-  part.limits.memory = part.limits.memory + mib(Bytes{memory}.in_mib());
+  const auto consumed = [&](const char* capacity) {
+    const auto at = allocated.consumed.find(capacity);
+    return at == allocated.consumed.end() ? 0 : at->second;
+  };
+  const Bytes memory{consumed(kMemory)};
+  const std::uint64_t cores = consumed(kCores);
+  if (memory < plan::kSmallestContext || memory > device.memory || cores == 0 || cores > kCoresAll)
+    return fail(
+        tranche::Kind::kInvalid,
+        fmt::format("{} consumes {} MiB of memory and {} cores, and a share of {} has from {} to {} MiB and from "
+                    "1 to {} cores; see that the feature gate DRAConsumableCapacity is on in API server and "
+                    "scheduler, and {}",
+                    asked_for(allocated), memory.in_mib(), cores, named(device), plan::kSmallestContext.in_mib(),
+                    device.memory.in_mib(), kCoresAll, kCreateAgain));
+  part.limits.memory = part.limits.memory + mib(memory.in_mib());
   part.cores += static_cast<std::uint32_t>(cores);
   return {};
 }
@@ -101,12 +87,6 @@ Status check_access(const Allocated& allocated, const Device& device) {
                 fmt::format("{} was allocated with adminAccess, and it exists only while a claim has it; remove "
                             "adminAccess, or name the type of device in the request's selectors",
                             asked_for(allocated)));
-  if (device.kind == Kind::kShared && !allocated.admin_access && allocated.share_id.empty())
-    return fail(tranche::Kind::kInvalid, fmt::format("{} is shared and was allocated without a shareID; {}",
-                                                     asked_for(allocated), kCreateAgain));
-  if ((device.kind == Kind::kWhole || device.kind == Kind::kMig) && !allocated.share_id.empty())
-    return fail(tranche::Kind::kInvalid, fmt::format("{} is not shared and was allocated with a shareID; {}",
-                                                     asked_for(allocated), kCreateAgain));
   return {};
 }
 
@@ -281,10 +261,6 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
   if (const auto known = prepared.find(claim.name.uid); known != prepared.end()) return known->second;
   PreparedClaim made{claim.name, claim.pod, {}, claim.pod_uid, offered.driver};
   for (const auto& allocated : claim.devices) {
-    if (!offered.pool.empty() && allocated.pool != offered.pool)
-      return fail(tranche::Kind::kInvalid,
-                  fmt::format("{} is of the pool {}, and this node's pool is {}; {}", asked_for(allocated),
-                              in_quotes(allocated.pool), offered.pool, kCreateAgain));
     const Device* device = find_device(offered.devices, allocated.device);
     if (device == nullptr && !offered.partitions_known)
       return fail(tranche::Kind::kUnavailable,

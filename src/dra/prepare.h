@@ -67,7 +67,6 @@ using PreparedClaims = std::map<std::string, PreparedClaim>;  // by UID
 // What the node has for claims now.
 struct Offered {
   std::string driver;
-  std::string pool;  // of the ResourceSlices: the node's name; "" = not known
   std::vector<Device> devices;
   std::map<std::string, std::string> mps_pools;  // by UUID of the GPU
   config::SmRounding rounding = config::SmRounding::kUp;

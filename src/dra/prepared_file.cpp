@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -43,55 +42,39 @@ Json json_of_part(const Part& part) {
   return json;
 }
 
-std::optional<std::uint32_t> small_at(const Json& object, const char* key) {
-  const auto number = number_at(object, key);
-  if (!number || *number < 0 || *number > std::numeric_limits<std::uint32_t>::max()) return std::nullopt;
-  return static_cast<std::uint32_t>(*number);
+std::uint32_t small_at(const Json& object, const char* key) {
+  return static_cast<std::uint32_t>(count_at(object, key));
 }
 
-std::optional<plan::ShareLimits> limits_of(const Json& json) {
-  const auto threads = small_at(json, "threadsHundredths"), sms = small_at(json, "sms");
-  const auto memory = number_at(json, "memory");
-  if (!threads || !sms || !memory || *memory < 0) return std::nullopt;
-  return plan::ShareLimits{Bytes{static_cast<std::uint64_t>(*memory)}, Percent{*threads}, *sms};
+plan::ShareLimits limits_of(const Json& json) {
+  return {Bytes{count_at(json, "memory")}, Percent{small_at(json, "threadsHundredths")}, small_at(json, "sms")};
 }
 
-// False: it has one that cannot be read.
-bool read_instance(const Json& json, Part& part) {
-  if (!json.contains("instance")) return true;
-  const Json& object = member_at(json, "instance");
-  const auto profile = small_at(object, "profile"), slices = small_at(object, "slices");
-  const auto start = small_at(object, "start"), size = small_at(object, "size");
-  part.parent_uuid = text_at(object, "parent");
-  if (!profile || !slices || !start || !size || part.parent_uuid.empty()) return false;
-  part.begun = truth_at(object, "begun");
-  part.instance = mig::WholeInstance{*profile, *slices, {*start, *size}};
-  return part.kind == Kind::kMig;
-}
-
+// nullopt: of a kind that only a newer release knows.
 std::optional<Part> part_of(const Json& json) {
-  Part part;
-  part.request = text_at(json, "request");
-  part.gpu_uuid = text_at(json, "gpu");
-  part.mps_pool = text_at(json, "mpsPool");
-  part.grant = text_at(json, "grant");
   const auto kind = enum_of<Kind>(text_at(json, "kind"));
-  const auto cores = small_at(json, "cores");
-  const auto limits = limits_of(json);
-  const auto process = json.contains("process") ? limits_of(member_at(json, "process")) : plan::ShareLimits{};
-  if (!kind || !cores || !limits || !process) return std::nullopt;
-  part.kind = *kind;
-  part.cores = *cores;
-  part.limits = *limits;
-  part.process = *process;
+  if (!kind) return std::nullopt;
+  Part part{.request = text_at(json, "request"),
+            .gpu_uuid = text_at(json, "gpu"),
+            .kind = *kind,
+            .mps_pool = text_at(json, "mpsPool"),
+            .grant = text_at(json, "grant"),
+            .cores = small_at(json, "cores"),
+            .limits = limits_of(json),
+            .process = limits_of(member_at(json, "process")),
+            .devices = {}};
   for (const Json& device : list_at(json, "devices"))
     part.devices.push_back({text_at(device, "pool"), text_at(device, "device"), text_at(device, "shareID")});
-  if (!read_instance(json, part)) return std::nullopt;
-  if (part.request.empty() || part.gpu_uuid.empty() || part.devices.empty()) return std::nullopt;
-  if (has_endpoint(part.kind) && (part.mps_pool.empty() || part.grant.empty())) return std::nullopt;
+  if (const Json& made = map_at(json, "instance"); !made.empty()) {
+    part.instance = mig::WholeInstance{
+        small_at(made, "profile"), small_at(made, "slices"), {small_at(made, "start"), small_at(made, "size")}};
+    part.parent_uuid = text_at(made, "parent");
+    part.begun = truth_at(made, "begun");
+  }
   return part;
 }
 
+// What has its hash is as this program, or another release of it, wrote it.
 std::optional<PreparedClaim> claim_of(std::string_view line) {
   if (line.size() <= kDigits || line[kDigits] != ' ') return std::nullopt;
   const auto text = line.substr(kDigits + 1);
@@ -103,8 +86,6 @@ std::optional<PreparedClaim> claim_of(std::string_view line) {
   claim.pod_uid = text_at(json, "podUid");
   claim.driver = text_at(json, "driver");
   claim.boot = text_at(json, "boot");
-  if (claim.name.claim_namespace.empty() || claim.name.name.empty() || claim.name.uid.empty() || claim.driver.empty())
-    return std::nullopt;
   for (const Json& each : list_at(json, "parts")) {
     const auto part = part_of(each);
     if (!part) return std::nullopt;

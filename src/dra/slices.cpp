@@ -200,41 +200,17 @@ Json head_of(const Pool& pool, std::size_t count) {
 
 constexpr std::int64_t kMostGeneration = std::int64_t{1} << 60;  // far from where the next one would overflow
 
-std::string taint_key(const Json& device, const Json& taint) {
-  return text_at(device, "name") + "\n" + text_at(taint, "key") + "\n" + text_at(taint, "value") + "\n" +
-         text_at(taint, "effect");
-}
-
-// `act` for every taint of every device; a spec of a different shape has none.
-template <class Act>
-void for_each_taint(Json& spec, const Act& act) {
-  const auto devices = spec.find("devices");
-  if (devices == spec.end() || !devices->is_array()) return;
-  for (Json& device : *devices) {
-    if (!device.is_object()) continue;
-    const auto taints = device.find("taints");
-    if (taints == device.end() || !taints->is_array()) continue;
-    for (Json& taint : *taints)
-      if (taint.is_object()) act(device, taint);
-  }
+// Which the server adds to taints.
+void erase_times(Json& value) {
+  if (value.is_object()) value.erase("timeAdded");
+  if (value.is_structured())
+    for (Json& each : value) erase_times(each);
 }
 
 bool is_older(const std::string& version, const std::string& known) {
   const auto a = parse_unsigned(version);
   const auto b = parse_unsigned(known);
   return a && b && *a < *b;
-}
-
-std::string spec_to_send(const std::string& wanted, std::int64_t generation, const StoredSlice* before) {
-  Json spec = json_of(wanted);
-  if (!spec.is_object()) return wanted;
-  spec["pool"]["generation"] = generation;
-  if (before != nullptr)
-    for_each_taint(spec, [before](const Json& device, Json& taint) {
-      const auto time = before->taint_times.find(taint_key(device, taint));
-      if (time != before->taint_times.end()) taint["timeAdded"] = time->second;
-    });
-  return json_text(spec);
 }
 
 }  // namespace
@@ -306,11 +282,7 @@ Result<StoredSlice> read_slice(const Json& object) {
     slice.generation = std::clamp<std::int64_t>(number_at(*pool, "generation").value_or(0), 0, kMostGeneration);
     pool->erase("generation");
   }
-  for_each_taint(spec, [&slice](const Json& device, Json& taint) {
-    const std::string time = text_at(taint, "timeAdded");
-    if (!time.empty()) slice.taint_times[taint_key(device, taint)] = time;
-    taint.erase("timeAdded");
-  });
+  erase_times(spec);
   slice.spec = json_text(spec);
   return slice;
 }
@@ -322,10 +294,12 @@ std::string body_of(const SliceWrite& write, const std::string& node, const std:
        Json::array(
            {{{"apiVersion", "v1"}, {"kind", "Node"}, {"name", node}, {"uid", node_uid}, {"controller", true}}})}};
   if (write.what == SliceWrite::What::kUpdate) metadata["resourceVersion"] = write.version;
+  Json spec = json_of(write.wanted);
+  spec["pool"]["generation"] = write.generation;
   return json_text(Json{{"apiVersion", "resource.k8s.io/v1"},
                         {"kind", "ResourceSlice"},
                         {"metadata", std::move(metadata)},
-                        {"spec", json_of(write.spec)}});
+                        {"spec", std::move(spec)}});
 }
 
 void SliceLedger::replace(std::vector<StoredSlice> all) {
@@ -394,13 +368,11 @@ std::optional<SliceWrite> SliceLedger::next() const {
     if (stored == stored_.end()) {
       if (missing == nullptr) missing = &wanted;
     } else if (stored->second.generation != target || !is_as_wanted(stored->second, wanted)) {
-      return SliceWrite{SliceWrite::What::kUpdate, wanted.name, stored->second.version, wanted.spec,
-                        spec_to_send(wanted.spec, target, &stored->second)};
+      return SliceWrite{SliceWrite::What::kUpdate, wanted.name, stored->second.version, wanted.spec, target};
     }
   }
   if (missing == nullptr) return std::nullopt;
-  return SliceWrite{SliceWrite::What::kCreate, missing->name, "", missing->spec,
-                    spec_to_send(missing->spec, target, nullptr)};
+  return SliceWrite{SliceWrite::What::kCreate, missing->name, "", missing->spec, target};
 }
 
 void SliceLedger::written(const SliceWrite& write, const std::optional<StoredSlice>& stored) {

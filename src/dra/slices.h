@@ -72,8 +72,7 @@ struct StoredSlice {
   std::string driver;
   std::string node;  // "" = of no single node
   std::int64_t generation = 0;
-  std::string spec;                                // as Slice::spec: without what the server adds
-  std::map<std::string, std::string> taint_times;  // by device and taint: timeAdded
+  std::string spec;  // as Slice::spec: without what the server adds
   friend bool operator==(const StoredSlice&, const StoredSlice&) = default;
 };
 // kInvalid: without a name or a version.
@@ -83,9 +82,9 @@ struct SliceWrite {
   enum class What { kCreate, kUpdate, kDelete };
   What what = What::kCreate;
   std::string name;
-  std::string version;   // kUpdate: of what is replaced
-  std::string wanted{};  // Slice::spec
-  std::string spec{};    // as it is sent: with its generation, and the times of taints that it keeps
+  std::string version;        // kUpdate: of what is replaced
+  std::string wanted{};       // Slice::spec
+  std::int64_t generation{};  // with which it is sent
   friend bool operator==(const SliceWrite&, const SliceWrite&) = default;
 };
 

@@ -62,7 +62,6 @@ void NodeProgram::follow_claims() {
   if (!inputs_.inventory) return serve_claims();  // what is prepared can be unprepared without the driver
   ClaimInputs claim_inputs;
   claim_inputs.offered.driver = dra.driver_name;
-  claim_inputs.offered.pool = options_.node_name;
   const auto devices = dra_devices({inputs_, decision_}).list;
   claim_inputs.offered.devices = devices;
   claim_inputs.offered.rounding = inputs_.config.config.sharing.sm_rounding;

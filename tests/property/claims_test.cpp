@@ -53,7 +53,7 @@ dra::Claim any_claim(Random& random, const Node& node, std::uint32_t number) {
       allocated.consumed["memory"] = std::uint64_t{random.number(0, 200)} << 30;
       allocated.consumed["cores"] = random.number(0, 110);
     }
-    // Twice the same device is refused when the claim is read.
+    // The scheduler gives no device, and no share of one, twice to a request.
     const bool known = std::ranges::any_of(claim.devices, [&](const dra::Allocated& other) {
       return other.device == allocated.device && other.share_id == allocated.share_id;
     });
