@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <string_view>
 
 #include "os/files/files.h"
@@ -20,7 +19,7 @@ const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "r
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
-const Found* find(const std::vector<Found>& all, const std::string& path) {
+const Found* find(const std::set<Found>& all, const std::string& path) {
   const auto found = std::ranges::find(all, path, &Found::path);
   return found == all.end() ? nullptr : &*found;
 }
@@ -85,18 +84,18 @@ class Maker {
       edits.device_nodes.push_back(std::move(added));
   }
 
-  void add_nodes(Edits& edits, const std::vector<Found>& nodes) const {
+  void add_nodes(Edits& edits, const std::set<Found>& nodes) const {
     for (const Found& node : nodes) add_node(edits, node);
   }
 
-  void add_files(Edits& edits, const std::vector<Found>& files,
+  void add_files(Edits& edits, const std::set<Found>& files,
                  const std::vector<std::string>& options = kFileOptions) const {
     for (const Found& file : files) edits.mounts.push_back(mount_of(file.real, file.path, options));
   }
 
   // By hook, or by a mount for each if the hook program is known to be missing: a link that the loader needs to find a
   // library can be a second mount of that library.
-  void add_links(Edits& edits, const std::vector<Link>& links) const {
+  void add_links(Edits& edits, const std::set<Link>& links) const {
     if (links.empty()) return;
     if (!files_.hook_program_missing) {
       std::vector<std::string> arguments;
@@ -125,7 +124,7 @@ class Maker {
     edits.hooks.push_back(std::move(hook));
   }
 
-  void add_ldcache_hook(Edits& edits, const std::vector<Found>& libraries) const {
+  void add_ldcache_hook(Edits& edits, const std::set<Found>& libraries) const {
     std::set<std::string> folders;
     for (const Found& library : libraries) {
       const auto [folder, base] = os::parts_of(library.path);
@@ -209,21 +208,20 @@ class Maker {
   }
 
   // Adds links that applications expect and that some driver packages lack.
-  std::vector<Link> with_usual_links(std::vector<Link> links) const {
+  std::set<Link> with_usual_links(std::set<Link> links) const {
     const auto want = [&](const Found& library, const std::string& prefix, const std::string& link,
                           const std::string& target) {
       const auto [folder, base] = os::parts_of(library.path);
       const std::string path = folder + "/" + link;
       if (!base.starts_with(prefix)) return;
       if (std::ranges::find(links, path, &Link::path) == links.end())
-        links.push_back({path, target.empty() ? base : target, library.real});
+        links.insert({path, target.empty() ? base : target, library.real});
     };
     for (const Found& library : files_.libraries) {
       want(library, "libcuda.so.", "libcuda.so", "libcuda.so.1");
       want(library, "libGLX_nvidia.so.", "libGLX_indirect.so.0", "");
       want(library, "libnvidia-opticalflow.so.", "libnvidia-opticalflow.so", "libnvidia-opticalflow.so.1");
     }
-    std::ranges::sort(links);
     return links;
   }
 
@@ -233,9 +231,9 @@ class Maker {
     edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
     if (!files_.library_dir.empty()) edits.env.push_back("NVIDIA_CTK_LIBCUDA_DIR=" + files_.library_dir);
     add_nodes(edits, files_.control_nodes);
-    std::vector<Found> libraries = files_.libraries;
+    std::set<Found> libraries = files_.libraries;
     if (features_.explicit_driver_libraries)
-      libraries.insert(libraries.end(), files_.explicit_libraries.begin(), files_.explicit_libraries.end());
+      libraries.insert(files_.explicit_libraries.begin(), files_.explicit_libraries.end());
     add_files(edits, libraries);
     add_files(edits, files_.files);
     add_files(edits, files_.binaries);
@@ -296,7 +294,7 @@ class Maker {
     keep("imex-channel", {std::move(device)}, {});
   }
 
-  void make_extra(const std::string& cls, const std::vector<Found>& nodes, const std::vector<Found>& mounts,
+  void make_extra(const std::string& cls, const std::set<Found>& nodes, const std::set<Found>& mounts,
                   const std::string& looked_for) {
     if (nodes.empty()) return note("there is no CDI spec for " + cls + ": " + looked_for + " is not on the node");
     Device device{"all", {}};

@@ -3,6 +3,7 @@
 // device (allocate) and does not access files (cdi/live). Deterministic: equal inputs, equal bytes. Pure.
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,7 @@ namespace tranche::cdi {
 
 // The files of the node for containers that use its GPUs, as found by cdi/live: device nodes, driver libraries,
 // programs, sockets. Every path is relative to the root that it was found in and absolute there
-// ("/usr/lib64/libcuda.so.580.1"); the configuration determines where that root is on the host. All lists are sorted
-// and without duplicates.
+// ("/usr/lib64/libcuda.so.580.1"); the configuration determines where that root is on the host.
 
 // A file, directory, socket or device node. `real` is its path with every link resolved inside the root; a runtime on
 // the host can open it, whatever absolute links the driver root has.
@@ -37,8 +37,8 @@ struct Link {
 };
 
 struct DrmNodes {
-  std::vector<Found> nodes;         // /dev/dri/card1, /dev/dri/renderD129
-  std::vector<Link> by_path_links;  // /dev/dri/by-path/pci-0000:3b:00.0-card → ../card1
+  std::set<Found> nodes;         // /dev/dri/card1, /dev/dri/renderD129
+  std::set<Link> by_path_links;  // /dev/dri/by-path/pci-0000:3b:00.0-card → ../card1
 };
 
 struct DriverFiles {
@@ -47,23 +47,23 @@ struct DriverFiles {
   bool nodes_in_driver_root = false;
   std::vector<Problem> problems;  // of a Tegra system's CSV files
   // Below the device root.
-  std::vector<Found> gpu_nodes;         // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
-  std::vector<Found> control_nodes;     // /dev/nvidiactl, /dev/nvidia-uvm …
+  std::set<Found> gpu_nodes;            // /dev/nvidia0, /dev/nvidia-caps/nvidia-cap12, /dev/dxg
+  std::set<Found> control_nodes;        // /dev/nvidiactl, /dev/nvidia-uvm …
   std::map<std::string, DrmNodes> drm;  // by UUID of the GPU
   std::optional<Found> imex_channel;
-  std::vector<Found> gdrcopy, gds, mofed;  // device nodes
+  std::set<Found> gdrcopy, gds, mofed;  // device nodes
   // Below the driver root.
-  std::string library_dir;                // of libcuda.so.<version>; "" if not searched (WSL, Tegra)
-  std::vector<Found> libraries;           // <name>.so.<driver version>, and named ones
-  std::vector<Found> explicit_libraries;  // only for the feature enable-explicit-driver-libraries
-  std::vector<Found> files;               // graphics configuration, firmware
-  std::vector<Found> binaries;
-  std::vector<Found> sockets;      // persistenced, fabric manager
-  std::vector<Found> mps_pipe;     // /tmp/nvidia-mps: none or one
-  std::vector<Found> gds_files;    // /run/udev, /etc/cufile.json
-  std::vector<Found> directories;  // Tegra: dir entries of the CSV files
+  std::string library_dir;             // of libcuda.so.<version>; "" if not searched (WSL, Tegra)
+  std::set<Found> libraries;           // <name>.so.<driver version>, and named ones
+  std::set<Found> explicit_libraries;  // only for the feature enable-explicit-driver-libraries
+  std::set<Found> files;               // graphics configuration, firmware
+  std::set<Found> binaries;
+  std::set<Found> sockets;      // persistenced, fabric manager
+  std::set<Found> mps_pipe;     // /tmp/nvidia-mps: none or one
+  std::set<Found> gds_files;    // /run/udev, /etc/cufile.json
+  std::set<Found> directories;  // Tegra: dir entries of the CSV files
   // Beside the libraries: libcuda.so.1 → libcuda.so.580.1; Tegra: sym entries of the CSV files; WSL: nvidia-smi.
-  std::vector<Link> links;
+  std::set<Link> links;
   bool hook_program_missing = false;  // false also if its folder on the host is not visible to this process
 };
 

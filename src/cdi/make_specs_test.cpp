@@ -29,7 +29,7 @@ class CdiSpecs : public testing::Test {
       gpu.index = i;
       gpu.minor = 7 - i;
       inventory_.gpus.push_back(gpu);
-      files_.gpu_nodes.push_back(at("/dev/nvidia" + std::to_string(7 - i)));
+      files_.gpu_nodes.insert(at("/dev/nvidia" + std::to_string(7 - i)));
     }
     files_.control_nodes = {at("/dev/nvidia-uvm"), at("/dev/nvidiactl")};
     files_.library_dir = "/usr/lib64";
@@ -48,8 +48,8 @@ class CdiSpecs : public testing::Test {
     mig.gi_cap = 12;
     mig.ci_cap = 13;
     gpu.mig_devices.push_back(mig);
-    files_.gpu_nodes.push_back(at("/dev/nvidia-caps/nvidia-cap12"));
-    files_.gpu_nodes.push_back(at("/dev/nvidia-caps/nvidia-cap13"));
+    files_.gpu_nodes.insert(at("/dev/nvidia-caps/nvidia-cap12"));
+    files_.gpu_nodes.insert(at("/dev/nvidia-caps/nvidia-cap13"));
     return gpu.mig_devices.back();
   }
 
@@ -146,7 +146,7 @@ TEST_F(CdiSpecs, LeaveOutAMigDeviceThatCannotBeOpenedAndSayWhy) {
 }
 
 TEST_F(CdiSpecs, LeaveOutAGpuWithoutNodeAndDisplayGpus) {
-  files_.gpu_nodes.erase(files_.gpu_nodes.begin());
+  files_.gpu_nodes.erase(at("/dev/nvidia7"));
   EXPECT_THAT(names(gpu_spec()), ElementsAre("GPU-1"));
   EXPECT_THAT(make().notes, ElementsAre("GPU GPU-0 is in no CDI spec: /dev/nvidia7 is not on the node"));
   inventory_.gpus[1].name = "NVIDIA DGX Display";

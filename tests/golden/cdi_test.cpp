@@ -36,10 +36,10 @@ DriverFiles usual_files(const gpu::Inventory& inventory) {
   DriverFiles files;
   int card = 0;
   for (const auto& gpu : inventory.gpus) {
-    files.gpu_nodes.push_back(at("/dev/nvidia" + std::to_string(gpu.minor)));
+    files.gpu_nodes.insert(at("/dev/nvidia" + std::to_string(gpu.minor)));
     for (const auto& mig : gpu.mig_devices)
       for (const auto& cap : {mig.gi_cap, mig.ci_cap})
-        if (cap) files.gpu_nodes.push_back(at("/dev/nvidia-caps/nvidia-cap" + std::to_string(*cap)));
+        if (cap) files.gpu_nodes.insert(at("/dev/nvidia-caps/nvidia-cap" + std::to_string(*cap)));
     const std::string node = "/dev/dri/card" + std::to_string(++card);
     std::string link = "/dev/dri/by-path/pci-0000:" + gpu.pci_bus_id.substr(9) + "-card";
     for (char& c : link)  // the kernel writes addresses in small letters
@@ -47,13 +47,13 @@ DriverFiles usual_files(const gpu::Inventory& inventory) {
     files.drm[gpu.uuid] = {{at(node)}, {{link, "../card" + std::to_string(card), node}}};
   }
   for (const char* name : {"nvidia-modeset", "nvidia-uvm", "nvidia-uvm-tools", "nvidiactl"})
-    files.control_nodes.push_back(at(std::string("/dev/") + name));
+    files.control_nodes.insert(at(std::string("/dev/") + name));
   files.library_dir = folder;
   for (const char* name : {"libGLX_nvidia", "libcuda", "libnvidia-ml", "libnvidia-opticalflow"})
-    files.libraries.push_back(at(folder + "/" + name + ".so." + version));
+    files.libraries.insert(at(folder + "/" + name + ".so." + version));
   for (const char* name : {"libcuda", "libnvidia-ml"}) {
     const std::string real = folder + "/" + name + ".so." + version;
-    files.links.push_back({folder + "/" + name + ".so.1", std::string(name) + ".so." + version, real});
+    files.links.insert({folder + "/" + name + ".so.1", std::string(name) + ".so." + version, real});
   }
   files.files = {at("/lib/firmware/nvidia/" + version + "/gsp_ga10x.bin"),
                  at("/usr/share/glvnd/egl_vendor.d/10_nvidia.json")};

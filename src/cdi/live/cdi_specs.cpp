@@ -80,8 +80,7 @@ Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
 
 void CdiSpecs::run() {
   retry_.stop();
-  worker_.run(loop_, [this, number = ++newest_, input = wanted_]() -> std::function<void()> {
-    if (number != newest_) return [] {};
+  worker_.run(loop_, [this, input = wanted_] {
     return [this, outcome = make_and_write(*input)] {
       if (wanted_) take(outcome);
     };

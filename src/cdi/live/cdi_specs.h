@@ -3,7 +3,6 @@
 // strategy uses CDI; otherwise does nothing. Searching and writing happen on the worker; all other calls are on the
 // loop's thread. Files stay when the strategy is disabled and when the program ends: kubelet restarts a container of a
 // running pod with its earlier Allocate response, and the runtime then needs the file (docs/reference/cdi.md).
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -87,8 +86,7 @@ class CdiSpecs {
   os::Worker& worker_;
   CdiOptions options_;
   std::function<void()> changed_;
-  std::shared_ptr<const Input> wanted_;    // null: no CDI
-  std::atomic<std::uint64_t> newest_ = 0;  // the number of the last job; earlier ones that have not begun are skipped
+  std::shared_ptr<const Input> wanted_;  // null: no CDI
   os::Timer retry_{loop_};
   std::string watched_;          // the directory of device nodes
   std::set<std::string> nodes_;  // its entries at the last check

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <iterator>
 
 #include "base/text.h"
 #include "cdi/csv.h"
@@ -18,12 +17,12 @@ namespace {
 
 // All paths in a root that match `patterns` and pass `is`, with their real paths.
 template <class Test>
-std::vector<Found> find_all(const os::RootView& root, const std::vector<std::string>& patterns, Test is) {
-  std::vector<Found> found;
+std::set<Found> find_all(const os::RootView& root, const std::vector<std::string>& patterns, Test is) {
+  std::set<Found> found;
   for (const std::string& pattern : patterns) {
     for (const std::string& path : root.matching(pattern)) {
       const auto place = root.look(path);
-      if (place && std::invoke(is, *place)) found.push_back({path, place->path});
+      if (place && std::invoke(is, *place)) found.insert({path, place->path});
     }
   }
   return found;
@@ -31,19 +30,19 @@ std::vector<Found> find_all(const os::RootView& root, const std::vector<std::str
 
 // The first of the folders that has it, as in a shell.
 void find_first(const os::RootView& root, const auto& folders, const std::string& name, auto is,
-                std::vector<Found>& found) {
+                std::set<Found>& found) {
   for (const auto& folder : folders) {
     const std::string path = std::string(folder) + name;
     if (const auto place = root.look(path); place && std::invoke(is, *place))
-      return void(found.push_back({path, place->path}));
+      return void(found.insert({path, place->path}));
   }
 }
 
-std::vector<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
+std::set<Found> find_files(const os::RootView& root, const std::vector<std::string>& patterns) {
   return find_all(root, patterns, &os::RootView::Place::is_file);
 }
 
-std::vector<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
+std::set<Found> find_nodes(const os::RootView& root, const std::vector<std::string>& patterns) {
   return find_all(root, patterns, &os::RootView::Place::is_char_device);
 }
 
@@ -114,17 +113,17 @@ std::string find_library_folder(const os::RootView& root, const std::string& nam
 }
 
 // Adds the path if it is a link that leads to one of the files.
-void find_link_to(const os::RootView& root, const std::string& path, const std::vector<Found>& files,
-                  std::vector<Link>& links) {
+void find_link_to(const os::RootView& root, const std::string& path, const std::set<Found>& files,
+                  std::set<Link>& links) {
   const auto text = root.link_text(path);
   const auto place = text ? root.look(path) : std::nullopt;
   if (place && std::ranges::find(files, place->path, &Found::real) != files.end())
-    links.push_back({path, text->front() == '/' ? place->path : *text, place->path});
+    links.insert({path, text->front() == '/' ? place->path : *text, place->path});
 }
 
 // Regular files only: links to them are created in the container.
-std::vector<Found> real_files(const os::RootView& root, const std::vector<std::string>& patterns) {
-  std::vector<Found> found = find_files(root, patterns);
+std::set<Found> real_files(const os::RootView& root, const std::vector<std::string>& patterns) {
+  std::set<Found> found = find_files(root, patterns);
   std::erase_if(found, [&](const Found& file) { return root.link_text(file.path).has_value(); });
   return found;
 }
@@ -163,9 +162,6 @@ Status find_libraries(const os::RootView& root, const std::string& driver_versio
   for (const std::string name : kExplicitLibraries) named.push_back(folder + "/" + name);
   files.explicit_libraries = real_files(root, named);
 
-  std::erase_if(files.explicit_libraries,
-                [&](const Found& file) { return std::ranges::find(files.libraries, file) != files.libraries.end(); });
-
   for (const std::string inner : {"", "/vdpau", "/gbm", "/nvidia/xorg"})
     for (const std::string& name : root.list(folder + inner))
       find_link_to(root, folder + inner + "/" + name, files.libraries, files.links);
@@ -196,7 +192,7 @@ void find_wsl(const os::RootView& driver, const os::RootView& devices, DriverFil
   files.gpu_nodes = find_nodes(devices, {"/dev/dxg"});
   files.libraries = find_files(driver, {folder + "/lib*.so*"});
   files.binaries = find_files(driver, {folder + "/nvidia-smi"});
-  for (const auto& [path, real] : files.binaries) files.links.push_back({"/usr/bin/nvidia-smi", path, real});
+  for (const auto& [path, real] : files.binaries) files.links.insert({"/usr/bin/nvidia-smi", path, real});
 }
 
 constexpr const char* kDri = "/dev/dri/";
@@ -205,8 +201,7 @@ constexpr const char* kDri = "/dev/dri/";
 DrmNodes find_drm(const os::RootView& devices, const os::RootView& system, const std::string& address) {
   DrmNodes drm;
   for (const std::string& name : system.list("/sys/bus/pci/devices/" + address + "/drm")) {
-    if (!name.starts_with("card") && !name.starts_with("renderD")) continue;
-    std::ranges::move(find_nodes(devices, {kDri + name}), std::back_inserter(drm.nodes));
+    if (name.starts_with("card") || name.starts_with("renderD")) drm.nodes.merge(find_nodes(devices, {kDri + name}));
   }
   for (const std::string suffix : {"-card", "-render"})
     find_link_to(devices, std::string(kDri) + "by-path/pci-" + address + suffix, drm.nodes, drm.by_path_links);
@@ -233,20 +228,20 @@ void find_link(const os::RootView& driver, const std::string& path, DriverFiles&
   if (is_library_link(path)) return;  // the loader's cache creates these
   const auto place = driver.look(path);
   if (!place || !place->is_file()) return;
-  files.files.push_back({place->path, place->path});
-  if (driver.link_text(path)) files.links.push_back({path, place->path, place->path});
+  files.files.insert({place->path, place->path});
+  if (driver.link_text(path)) files.links.insert({path, place->path, place->path});
 }
 
 void find_entry(const CsvEntry& entry, const os::RootView& driver, const os::RootView& devices, DriverFiles& files) {
   if (entry.kind == CsvKind::kDevice) {
-    for (const Found& node : find_nodes(devices, {entry.path})) files.gpu_nodes.push_back(node);
+    files.gpu_nodes.merge(find_nodes(devices, {entry.path}));
     return;
   }
   for (const std::string& path : driver.matching(entry.path)) {
     const auto place = driver.look(path);
     if (!place) continue;
-    if (entry.kind == CsvKind::kDirectory && place->is_directory()) files.directories.push_back({path, place->path});
-    if (entry.kind == CsvKind::kLibrary && place->is_file()) files.libraries.push_back({place->path, place->path});
+    if (entry.kind == CsvKind::kDirectory && place->is_directory()) files.directories.insert({path, place->path});
+    if (entry.kind == CsvKind::kLibrary && place->is_file()) files.libraries.insert({place->path, place->path});
     if (entry.kind == CsvKind::kLink) find_link(driver, path, files);
   }
 }
@@ -296,23 +291,7 @@ void find_extras(const os::RootView& driver, const os::RootView& devices, const 
   files.gds = find_nodes(devices, {"/dev/nvidia-fs*"});
   files.mofed = find_nodes(devices, {"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs*"});
   files.gds_files = find_files(driver, {"/etc/cufile.json"});
-  std::ranges::move(find_all(driver, {"/run/udev"}, &os::RootView::Place::is_directory),
-                    std::back_inserter(files.gds_files));
-}
-
-template <class Value>
-void sort_once(std::vector<Value>& values) {
-  std::ranges::sort(values);
-  values.erase(std::ranges::unique(values).begin(), values.end());
-}
-
-void sort_all(DriverFiles& files) {
-  for (auto* list : {&files.gpu_nodes, &files.control_nodes, &files.gdrcopy, &files.gds, &files.mofed, &files.libraries,
-                     &files.explicit_libraries, &files.files, &files.binaries, &files.sockets, &files.mps_pipe,
-                     &files.gds_files, &files.directories}) {
-    sort_once(*list);
-  }
-  sort_once(files.links);
+  files.gds_files.merge(find_all(driver, {"/run/udev"}, &os::RootView::Place::is_directory));
 }
 
 std::optional<mode_t> mode_of(const std::string& root, std::string_view path) {
@@ -351,7 +330,6 @@ Result<DriverFiles> find_driver_files(const config::Config& config, const std::s
   }
   find_extras(*driver, devices, system, files);
   files.hook_program_missing = is_hook_program_missing(*driver, mounted, config.flags);
-  sort_all(files);
   return files;
 }
 

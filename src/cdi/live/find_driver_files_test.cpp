@@ -31,7 +31,7 @@ class DriverFilesTest : public testing::Test {
     EXPECT_TRUE(found) << to_string(found.error());
     return found.value_or(DriverFiles{});
   }
-  static std::vector<std::string> paths(const std::vector<Found>& all) {
+  static std::vector<std::string> paths(const std::set<Found>& all) {
     std::vector<std::string> paths;
     for (const Found& found : all) paths.push_back(found.path);
     return paths;
