@@ -128,6 +128,14 @@ static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, value_type) == 24
 inline constexpr std::uint32_t kFieldRecoveryAction = 230;
 inline constexpr std::int32_t kValueUnsigned = 1, kValueUnsignedLong = 2, kValueUnsignedLongLong = 3;
 
+struct Temperature {
+  std::uint32_t version;
+  std::uint32_t sensor;
+  std::int32_t celsius;
+};
+static_assert(sizeof(Temperature) == 12);
+inline constexpr std::uint32_t kTemperatureVersion = 0x0100000c;
+
 using GpmSample = struct GpmSampleHandle*;
 struct GpmSupport {
   std::uint32_t version;  // plain 1, as in all GPM structs
@@ -213,15 +221,7 @@ inline constexpr std::uint32_t kSharedEngines = 0;             // the only engin
 inline constexpr std::uint32_t kMostInstances = 16;            // per GPU, and compute instances per GPU instance
 inline constexpr std::uint32_t kMostPlacements = 64;
 
-struct FabricInfo {
-  std::uint8_t cluster_uuid[16];
-  std::int32_t status;
-  std::uint32_t clique_id;
-  std::uint8_t state;
-};
-static_assert(sizeof(FabricInfo) == 28 && offsetof(FabricInfo, clique_id) == 20 && offsetof(FabricInfo, state) == 24);
-
-struct FabricInfoV2 {
+struct FabricInfo {  // the oldest that the versioned call has
   std::uint32_t version;
   std::uint8_t cluster_uuid[16];
   std::int32_t status;
@@ -229,9 +229,8 @@ struct FabricInfoV2 {
   std::uint8_t state;
   std::uint32_t health_mask;
 };
-static_assert(sizeof(FabricInfoV2) == 36 && offsetof(FabricInfoV2, clique_id) == 24 &&
-              offsetof(FabricInfoV2, state) == 28);
-inline constexpr std::uint32_t kFabricInfoV2Version = 0x02000024;
+static_assert(sizeof(FabricInfo) == 36 && offsetof(FabricInfo, clique_id) == 24 && offsetof(FabricInfo, state) == 28);
+inline constexpr std::uint32_t kFabricInfoVersion = 0x02000024;
 inline constexpr std::uint8_t kFabricCompleted = 3;
 
 inline constexpr std::uint32_t kMaxNvLinks = 36;  // the largest value in any header so far

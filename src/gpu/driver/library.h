@@ -42,14 +42,15 @@ struct Functions {
   Return (*compute_mode)(Device, std::int32_t*) = find({"nvmlDeviceGetComputeMode"});
   Return (*set_compute_mode)(Device, std::int32_t) = find({"nvmlDeviceSetComputeMode"});
   Return (*persistence_mode)(Device, std::int32_t*) = find({"nvmlDeviceGetPersistenceMode"});
-  Return (*fabric_info)(Device, FabricInfo*) = find({"nvmlDeviceGetGpuFabricInfo"});
-  Return (*fabric_info_v)(Device, FabricInfoV2*) = find({"nvmlDeviceGetGpuFabricInfoV"});
+  Return (*fabric_info)(Device, FabricInfo*) = find({"nvmlDeviceGetGpuFabricInfoV"});
 
   Return (*field_values)(Device, std::int32_t, FieldValue*) = find({"nvmlDeviceGetFieldValues"});
   Return (*memory)(Device, Memory*) = find({"nvmlDeviceGetMemoryInfo"});
   Return (*utilization)(Device, Utilization*) = find({"nvmlDeviceGetUtilizationRates"});
   Return (*power_usage)(Device, std::uint32_t*) = find({"nvmlDeviceGetPowerUsage"});
-  Return (*temperature)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetTemperature"});
+  Return (*temperature)(Device, Temperature*) = find({"nvmlDeviceGetTemperatureV"});
+  // Of drivers before 570; CUDA 14 removes it.
+  Return (*temperature_before)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetTemperature"});
   Return (*clock_info)(Device, std::uint32_t, std::uint32_t*) = find({"nvmlDeviceGetClockInfo"});
   Return (*clock_reasons)(Device, std::uint64_t*) = find({"nvmlDeviceGetCurrentClocksEventReasons",
                                                           "nvmlDeviceGetCurrentClocksThrottleReasons"});

@@ -31,7 +31,7 @@ struct NvmlSettings {
   Duration retry_most = std::chrono::seconds(30);  // … up to this
   Duration event_pace = std::chrono::seconds(1);   // longest delay of events; requests are never delayed
   Duration probe_first =
-      std::chrono::seconds(5);  // between looks at a GPU that was lost or cannot be watched, doubling …
+      std::chrono::seconds(5);  // between looks at a GPU that cannot be watched, or was lost, then doubling …
   Duration probe_most = std::chrono::minutes(1);         // … up to this
   Duration event_retry_first = std::chrono::seconds(1);  // after a failed wait for events, doubling up to probe_most
   Duration silence = std::chrono::seconds(30);           // a call that takes longer counts as hung

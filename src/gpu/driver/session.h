@@ -4,7 +4,7 @@
 // waiting ──open──► serving ──library fails──► waiting
 // │  GPU lost: reported, removed from the event set, probed with back-off until it is back
 // │  GPU added or removed, or driver replaced: the library is restarted
-// │  GPU cannot be registered, or waiting for events fails: reported, retried with back-off
+// │  GPU cannot be registered, or waiting for events fails: reported, retried
 //
 // Runs on a thread of its own with a loop of its own; requests and results pass between the two loops.
 #include <atomic>
@@ -189,7 +189,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void flush_events();                   // the remaining events of a set about to be freed
   bool deliver(const EventData& event);  // true: the MIG layout changed
   void report_watches();                 // which GPUs' faults would not be seen, if that has changed
-  void watch_again();                    // GPUs that could not be registered
   bool find_lost();                      // true: some were found, and the set was rebuilt without them
   void all_lost(const Error& why);       // the driver itself is gone, and with it its state of the GPUs
   void look_after();                     // missing and unwatched GPUs, each when due
@@ -225,14 +224,12 @@ class Session : public std::enable_shared_from_this<Session> {
   MonoTime probe_at_;
   MonoTime events_again_at_;
   int event_failures_ = 0;  // in a row
-  Duration watch_every_{};
-  MonoTime watch_at_;
-  MonoTime look_at_;       // at GPUs whose loss causes no event
-  bool unplaced_ = false;  // the instances of a MIG device are not known
-  int probes_ = 0;         // since a GPU went missing
-  bool hinted_ = false;    // a node of the driver came or went, which is not examined yet
-  KernelSigns signs_;      // when the library was initialised, or last restarted because of them
-  MonoTime signs_at_;      // the next read of them without a hint
+  MonoTime look_at_;        // at GPUs whose loss causes no event, and that could not be registered
+  bool unplaced_ = false;   // the instances of a MIG device are not known
+  int probes_ = 0;          // since a GPU went missing
+  bool hinted_ = false;     // a node of the driver came or went, which is not examined yet
+  KernelSigns signs_;       // when the library was initialised, or last restarted because of them
+  MonoTime signs_at_;       // the next read of them without a hint
   MonoTime afresh_at_ = MonoTime::max();
   int afresh_ = 0;  // since they changed
   bool usable_ = false;

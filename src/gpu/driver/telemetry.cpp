@@ -28,6 +28,14 @@ std::optional<double> clock_of(const Functions& f, Device device, std::uint32_t 
   return mhz * 1e6;
 }
 
+std::optional<double> celsius_of(const Functions& f, Device device) {
+  Temperature now{kTemperatureVersion, 0, 0};
+  if (call(f.temperature, device, &now) == Return::kSuccess) return now.celsius;
+  std::uint32_t celsius = 0;
+  if (call(f.temperature_before, device, 0U, &celsius) != Return::kSuccess) return {};
+  return celsius;
+}
+
 std::optional<Bytes> memory_of(const Functions& f, Device device) {
   const auto memory = reported(f.memory, device);
   return memory ? std::optional(Bytes{memory->used}) : std::nullopt;
@@ -128,8 +136,7 @@ GpuTelemetry Telemetry::read(const Library& library, const Held& gpu, MonoTime n
   into.memory_used = memory_of(f, gpu.device);
   if (const auto utilization = reported(f.utilization, gpu.device)) into.utilization = utilization->gpu / 100.0;
   if (const auto milliwatts = reported(f.power_usage, gpu.device)) into.power_watts = *milliwatts / 1000.0;
-  std::uint32_t value = 0;
-  if (call(f.temperature, gpu.device, 0U, &value) == Return::kSuccess) into.celsius = value;
+  into.celsius = celsius_of(f, gpu.device);
   into.sm_hertz = clock_of(f, gpu.device, kSmClock);
   into.memory_hertz = clock_of(f, gpu.device, kMemoryClock);
   into.clock_reasons = reported(f.clock_reasons, gpu.device);

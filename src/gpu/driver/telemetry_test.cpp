@@ -64,6 +64,16 @@ TEST_F(Reading, ReportsPowerClocksAndErrorsOfEachGpu) {
   EXPECT_EQ(round[1].clock_reasons, 1u) << "idle";
 }
 
+TEST_F(Reading, ReadsTheTemperatureByWhicheverCallTheLibraryHas) {
+  start("gpus: {profile: H200, count: 1}\ntopology: vm\n", 1);
+  load(80);
+  for (const char* call : {"nvmlDeviceGetTemperature", "nvmlDeviceGetTemperatureV"}) {
+    sim_->fault(sim::FaultKind::kFail, call, static_cast<std::uint32_t>(Return::kFunctionNotFound), 0, 0);
+    EXPECT_EQ(measure().at(0).celsius, 61) << call;
+    sim_->node().clear_faults();
+  }
+}
+
 TEST_F(Reading, TheEnergyCounterIsReadEveryTenSeconds) {
   SimFixture sim("gpus: {profile: H200, count: 1}\ntopology: vm\n");
   const auto driver = Driver::open(quick(sim));

@@ -96,6 +96,12 @@ struct Utilization {
 };
 PIN_SIZE(Utilization, 8);
 
+struct Temperature {
+  u32 version, sensor;
+  std::int32_t degrees;
+};
+PIN_SIZE(Temperature, 12);
+
 struct ProcessInfoV1 {
   u32 pid;
   u64 used_gpu_memory;

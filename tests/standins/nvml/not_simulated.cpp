@@ -56,12 +56,12 @@ NONE_SIMULATED(nvmlDeviceGetAccountingBufferSize, nvmlDeviceGetAccountingMode, n
                nvmlDeviceGetProcessUtilization, nvmlDeviceGetProcessesUtilizationInfo, nvmlDeviceGetRemappedRows,
                nvmlDeviceGetRetiredPages, nvmlDeviceGetRetiredPagesPendingStatus, nvmlDeviceGetSamples,
                nvmlDeviceGetSupportedClocksEventReasons, nvmlDeviceGetSupportedClocksThrottleReasons,
-               nvmlDeviceGetTemperatureThreshold, nvmlDeviceGetTemperatureV, nvmlDeviceGetTotalEccErrors,
-               nvmlDeviceGetTotalEnergyConsumption, nvmlDeviceOnSameBoard, nvmlDeviceSetPowerManagementLimit,
-               nvmlDeviceValidateInforom, nvmlGetBlacklistDeviceCount, nvmlGetBlacklistDeviceInfoByIndex,
-               nvmlGetExcludedDeviceCount, nvmlGetExcludedDeviceInfoByIndex, nvmlGpmQueryIfStreamingEnabled,
-               nvmlSystemGetConfComputeSettings, nvmlSystemGetConfComputeState, nvmlSystemGetDriverBranch,
-               nvmlSystemGetProcessName, nvmlSystemGetTopologyGpuSet, nvmlUnitGetCount)
+               nvmlDeviceGetTemperatureThreshold, nvmlDeviceGetTotalEccErrors, nvmlDeviceGetTotalEnergyConsumption,
+               nvmlDeviceOnSameBoard, nvmlDeviceSetPowerManagementLimit, nvmlDeviceValidateInforom,
+               nvmlGetBlacklistDeviceCount, nvmlGetBlacklistDeviceInfoByIndex, nvmlGetExcludedDeviceCount,
+               nvmlGetExcludedDeviceInfoByIndex, nvmlGpmQueryIfStreamingEnabled, nvmlSystemGetConfComputeSettings,
+               nvmlSystemGetConfComputeState, nvmlSystemGetDriverBranch, nvmlSystemGetProcessName,
+               nvmlSystemGetTopologyGpuSet, nvmlUnitGetCount)
 
 // Virtual GPUs.
 NONE_SIMULATED(nvmlDeviceGetActiveVgpus, nvmlDeviceGetCreatableVgpus, nvmlDeviceGetGridLicensableFeatures,

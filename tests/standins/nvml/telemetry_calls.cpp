@@ -55,5 +55,13 @@ NVML Return nvmlDeviceGetTemperature(Device device, u32 sensor, u32* degrees) {
     return kSuccess;
   });
 }
+NVML Return nvmlDeviceGetTemperatureV(Device device, Temperature* temperature) {
+  return answer_versioned(__func__, device, Accept::kGpu, temperature, version_of<Temperature>(1),
+                          [](const Call& call, Temperature& out) {
+                            if (out.sensor != 0) return kInvalidArgument;
+                            out.degrees = static_cast<std::int32_t>(call.gpu().temperature_c);
+                            return kSuccess;
+                          });
+}
 
 }  // namespace tranche::sim::nvml
