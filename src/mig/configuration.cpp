@@ -30,27 +30,45 @@ std::optional<std::uint32_t> parse_number(std::string_view text) {
   return static_cast<std::uint32_t>(*number);
 }
 
-// The last member of that key; an earlier one is reported.
-const Member* member(const Value& mapping, std::string_view key) {
-  const Member* found = nullptr;
+// The members of a mapping; of those with one key the last, and the others are reported.
+std::vector<const Member*> members_of(const Value& mapping) {
+  std::vector<const Member*> members;
   for (const auto& one : mapping.node().members) {
-    if (one.key != key) continue;
-    if (found != nullptr)
-      mapping.key_of(one).warn(fmt::format("is written twice; the one of line {} has no effect", found->line),
-                               "remove one of them");
-    found = &one;
+    const auto same = std::ranges::find(members, one.key, &Member::key);
+    if (same == members.end()) {
+      members.push_back(&one);
+      continue;
+    }
+    mapping.key_of(one).warn(fmt::format("is written twice; the one of line {} has no effect", (*same)->line),
+                             "remove one of them");
+    *same = &one;
   }
-  return found;
+  return members;
 }
 
-void refuse_unknown(const Value& mapping, const std::vector<std::string_view>& known, const char* of = "the format") {
-  for (const auto& one : mapping.node().members) {
-    if (std::ranges::find(known, one.key) != known.end()) continue;
-    const std::string meant = did_you_mean(one.key, known);
-    mapping.key_of(one).error(
+// The same, and keys that are not known are reported.
+std::vector<const Member*> refuse_unknown(const Value& mapping, const std::vector<std::string_view>& known,
+                                          const char* of = "the format") {
+  auto members = members_of(mapping);
+  for (const auto* one : members) {
+    if (std::ranges::find(known, one->key) != known.end()) continue;
+    const std::string meant = did_you_mean(one->key, known);
+    mapping.key_of(*one).error(
         fmt::format("is not a key of {}", of),
         meant.empty() ? fmt::format("the keys here are {}", fmt::join(known, ", ")) : "did you mean " + meant + "?");
   }
+  return members;
+}
+
+// Whether it is of that kind, or is reported.
+bool is_a(Node::Kind kind, const Value& value, std::string_view what, const char* remedy) {
+  if (!value.is(kind)) value.wrong_type(what, remedy);
+  return value.is(kind);
+}
+
+// The same of what may be absent or empty.
+bool has(Node::Kind kind, const Value& value, std::string_view what, const char* remedy) {
+  return value.given() && is_a(kind, value, what, remedy);
 }
 
 void read_filter(const Value& value, bool may_be_empty, Entry& into) {
@@ -67,15 +85,15 @@ void read_filter(const Value& value, bool may_be_empty, Entry& into) {
 }
 
 void read_filters(const Value& value, Entry& into) {
-  if (value.is(Node::Kind::kNull)) return;
+  if (!value.given()) return;
   if (!value.is(Node::Kind::kSequence)) return read_filter(value, true, into);
   for (const Value& item : value.items()) read_filter(item, false, into);
 }
 
 void read_devices(const Value& value, Entry& into) {
+  if (value.absent()) return value.error("is missing", "write devices: all, or a list of indices such as [0, 1]");
   if (value.is(Node::Kind::kScalar) && value.node().text == "all") return;
-  if (!value.is(Node::Kind::kSequence))
-    return value.wrong_type("all or a list of indices", "write devices: all, or devices: [0, 1]");
+  if (!is_a(Node::Kind::kSequence, value, "all or a list of indices", "write devices: all, or devices: [0, 1]")) return;
   into.devices.emplace();
   if (value.node().items.empty()) value.warn("names no GPU, so the entry has no effect", "write devices: all");
   for (const Value& item : value.items()) {
@@ -110,93 +128,61 @@ bool read_count(const Value& mapping, const Member& of, Entry& into) {
 }
 
 void read_instances(const Value& value, Entry& into) {
-  if (value.is(Node::Kind::kNull)) return;
-  if (!value.is(Node::Kind::kMapping))
-    return value.wrong_type("a mapping of profiles to counts", "write for example \"1g.10gb\": 7");
-  bool any = false;
-  std::set<std::string_view> seen;
-  for (const auto& one : value.node().members)
-    if (seen.insert(one.key).second) any |= read_count(value, *member(value, one.key), into);
-  if (!seen.empty() && !any)
-    value.error("has only counts of 0", "write {} for MIG without instances, or a count of at least 1");
+  if (!has(Node::Kind::kMapping, value, "a mapping of profiles to counts", "write for example \"1g.10gb\": 7")) return;
+  const auto members = members_of(value);
+  bool any = members.empty();
+  for (const auto* one : members) any |= read_count(value, *one, into);
+  if (!any) value.error("has only counts of 0", "write {} for MIG without instances, or a count of at least 1");
 }
 
 Entry read_entry(const Value& value) {
   Entry entry;
   entry.place = value.place();
-  if (!value.is(Node::Kind::kMapping)) {
-    value.wrong_type("a mapping", "write devices: and mig-enabled:");
-    return entry;
-  }
+  if (!is_a(Node::Kind::kMapping, value, "a mapping", "write devices: and mig-enabled:")) return entry;
   refuse_unknown(value, {"device-filter", "devices", "mig-enabled", "mig-devices"});
-  if (const Member* filter = member(value, "device-filter")) read_filters(value.value_of(*filter), entry);
-  if (const Member* list = member(value, "devices"))
-    read_devices(value.value_of(*list), entry);
-  else
-    value.absent("devices").error("is missing", "write devices: all, or a list of indices such as [0, 1]");
-  std::optional<bool> enabled;
-  if (const Member* mode = member(value, "mig-enabled"))
-    enabled = value.value_of(*mode).boolean();
-  else
-    value.absent("mig-enabled").error("is missing", "write mig-enabled: true or false");
-  const Member* instances = member(value, "mig-devices");
-  if (instances != nullptr) read_instances(value.value_of(*instances), entry);
-  if (!enabled) return entry;
-  entry.enabled = *enabled;
-  const Value given = instances == nullptr ? value.absent("mig-devices") : value.key_of(*instances);
-  const bool none = given.absent() || given.is(Node::Kind::kNull);
-  if (entry.enabled && none)
-    given.error("is missing while mig-enabled is true",
-                "write for example mig-devices: {\"1g.10gb\": 7}, or {} for no instance");
-  if (!entry.enabled && !none && !given.node().members.empty())
-    given.error("has instances while mig-enabled is false", "remove it, or write mig-enabled: true");
+  read_filters(value.member("device-filter"), entry);
+  read_devices(value.member("devices"), entry);
+  const Value mode = value.member("mig-enabled"), instances = value.member("mig-devices");
+  if (mode.absent()) mode.error("is missing", "write mig-enabled: true or false");
+  read_instances(instances, entry);
+  const auto enabled = mode.boolean();
+  entry.enabled = enabled.value_or(false);
+  if (entry.enabled && !instances.given())
+    instances.error("is missing while mig-enabled is true",
+                    "write for example mig-devices: {\"1g.10gb\": 7}, or {} for no instance");
+  if (enabled == false && instances.given() && !instances.node().members.empty())
+    instances.error("has instances while mig-enabled is false", "remove it, or write mig-enabled: true");
   return entry;
 }
 
-void read_entries(const Value& list, Configuration& into) {
-  constexpr auto kRemedy = "write - devices: all with mig-enabled: below it";
-  if (!list.is(Node::Kind::kSequence)) return list.wrong_type("a list of entries", kRemedy);
-  if (list.node().items.empty()) return list.error("has no entry", kRemedy);
-  for (const Value& entry : list.items()) into.entries.push_back(read_entry(entry));
-}
-
 void read_version(const Value& file) {
-  const Member* version = member(file, "version");
-  const Value value = version == nullptr ? file.absent("version") : file.value_of(*version);
-  if (value.absent()) return value.error("is missing", "write version: v1");
-  if (!value.is(Node::Kind::kScalar)) return value.wrong_type(kVersion, "write version: v1");
-  if (value.node().text != kVersion)
-    value.error("must be v1, but is " + in_quotes(value.node().text), "write version: v1");
+  const Value version = file.member("version");
+  if (version.absent()) return version.error("is missing", "write version: v1");
+  if (is_a(Node::Kind::kScalar, version, kVersion, "write version: v1") && version.node().text != kVersion)
+    version.error("must be v1, but is " + in_quotes(version.node().text), "write version: v1");
 }
 
 void read_file(const Value& file, ConfigurationFile& into) {
+  constexpr auto kEntries = "write - devices: all with mig-enabled: below it";
   if (config::is_other_file(file)) return;
   refuse_unknown(file, {"version", "mig-configs"});
   read_version(file);
-  const Member* all = member(file, "mig-configs");
-  if (all == nullptr)
-    return file.absent("mig-configs").error("is missing", "write mig-configs: with at least one configuration");
-  const Value configs = file.value_of(*all);
-  if (!configs.is(Node::Kind::kMapping))
-    return configs.wrong_type("a mapping of names", "write for example all-disabled: and below it a list of entries");
+  const Value configs = file.member("mig-configs");
+  if (configs.absent()) return configs.error("is missing", "write mig-configs: with at least one configuration");
+  if (!is_a(Node::Kind::kMapping, configs, "a mapping of names",
+            "write for example all-disabled: and below it a list of entries"))
+    return;
   if (configs.node().members.empty()) return configs.error("has no configuration", "write at least one");
-  std::set<std::string_view> seen;
-  for (const auto& one : configs.node().members) {
-    if (!seen.insert(one.key).second) continue;
-    Configuration configuration{one.key, {}};
-    read_entries(configs.value_of(*member(configs, one.key)), configuration);
-    into.configurations.push_back(std::move(configuration));
+  for (const auto* one : members_of(configs)) {
+    auto& [name, entries] = into.configurations.emplace_back(one->key, std::vector<Entry>());
+    const Value list = configs.value_of(*one);
+    if (!is_a(Node::Kind::kSequence, list, "a list of entries", kEntries)) continue;
+    if (list.node().items.empty()) list.error("has no entry", kEntries);
+    for (const Value& entry : list.items()) entries.push_back(read_entry(entry));
   }
 }
 
 constexpr const char* kHooksFile = "a hooks file";
-
-// Whether it is there and of that kind; what is not there or empty is not reported.
-bool has(Node::Kind kind, const Value& value, std::string_view what, const char* remedy) {
-  if (value.absent() || value.is(Node::Kind::kNull)) return false;
-  if (!value.is(kind)) value.wrong_type(what, remedy);
-  return value.is(kind);
-}
 
 void read_word(const Value& value, std::string& into) {
   if (has(Node::Kind::kScalar, value, "a text", "write it in quotes")) into = value.node().text;
@@ -204,10 +190,7 @@ void read_word(const Value& value, std::string& into) {
 
 Hook read_hook(const Value& value) {
   Hook hook;
-  if (!value.is(Node::Kind::kMapping)) {
-    value.wrong_type("a mapping", "write command: and args:");
-    return hook;
-  }
+  if (!is_a(Node::Kind::kMapping, value, "a mapping", "write command: and args:")) return hook;
   refuse_unknown(value, {"command", "args", "envs", "workdir"}, kHooksFile);
   read_word(value.member("command"), hook.command);
   read_word(value.member("workdir"), hook.workdir);
@@ -224,11 +207,11 @@ void read_hooks(const Value& file, Hooks& hooks) {
   read_version(file);
   const Value stages = file.member("hooks");
   if (!has(Node::Kind::kMapping, stages, "a mapping of stages", "write apply-start:")) return;
-  refuse_unknown(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"}, kHooksFile);
-  for (const auto& one : stages.node().members)
-    if (const Value stage = stages.value_of(one);
+  for (const auto* one :
+       refuse_unknown(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"}, kHooksFile))
+    if (const Value stage = stages.value_of(*one);
         has(Node::Kind::kSequence, stage, "a list of commands", "write - command: and args: below it"))
-      for (const Value& hook : stage.items()) hooks[one.key].push_back(read_hook(hook));
+      for (const Value& hook : stage.items()) hooks[one->key].push_back(read_hook(hook));
 }
 
 // The problems of a document that `read` takes apart.
@@ -277,12 +260,6 @@ std::map<std::string, const GpuState*> kinds_of(const std::vector<GpuState>& gpu
   for (const auto& gpu : gpus)
     if (gpu.capable && !gpu.profiles.empty()) kinds.emplace(to_string(filter_of(gpu)), &gpu);
   return kinds;
-}
-
-Configuration simple(std::string name, bool enabled) {
-  Entry entry;
-  entry.enabled = enabled;
-  return {std::move(name), {std::move(entry)}};
 }
 
 // Two of one slice and one of two, and on GPUs of seven slices one of three.
@@ -450,13 +427,11 @@ ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   const bool several =
       std::ranges::any_of(gpus, [&](const GpuState& gpu) { return gpu.pci_device_id != gpus.front().pci_device_id; });
   ConfigurationFile file;
-  file.configurations = {simple("all-disabled", false), simple("all-enabled", true)};
+  file.configurations = {{"all-disabled", {{}}}, {"all-enabled", {{.enabled = true}}}};
 
   Configuration all_balanced{"all-balanced", {}};
   for (const auto& [filter, gpu] : kinds) {
-    Entry entry;
-    entry.enabled = true;
-    entry.instances = balanced(*gpu);
+    Entry entry{.enabled = true, .instances = balanced(*gpu)};
     if (several) entry.filters = {filter_of(*gpu)};
     if (!entry.instances.empty()) all_balanced.entries.push_back(std::move(entry));
   }
@@ -471,11 +446,8 @@ ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   for (const auto& [name, counts] : by_name) {
     Configuration configuration{default_name(name), {}};
     for (const auto& [count, filters] : counts) {
-      Entry entry;
-      entry.enabled = true;
-      entry.instances[name] = count;
+      Entry& entry = configuration.entries.emplace_back(Entry{.enabled = true, .instances = {{name, count}}});
       if (several) entry.filters = filters;
-      configuration.entries.push_back(std::move(entry));
     }
     file.configurations.push_back(std::move(configuration));
   }
@@ -487,10 +459,7 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
   std::vector<Entry> entries;
   for (const auto& gpu : gpus) {
     of_number[gpu.pci_device_id].insert(gpu.index);
-    Entry entry;
-    entry.enabled = gpu.enabled;
-    entry.filters = {filter_of(gpu)};
-    entry.devices = {{gpu.index}};
+    Entry entry{.filters = {filter_of(gpu)}, .devices = {{gpu.index}}, .enabled = gpu.enabled};
     if (gpu.enabled) entry.instances = instances_of(gpu);
     entry.instances.erase(ProfileName{});
     const auto alike = std::ranges::find_if(entries, [&](const Entry& other) {
@@ -513,9 +482,7 @@ ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string&
     if (entry.devices && std::ranges::equal(named, *entry.devices)) entry.devices.reset();  // every GPU of these models
     if (of_number.size() == 1 || entries.size() == 1) entry.filters.clear();
   }
-  ConfigurationFile file;
-  file.configurations.push_back({name, std::move(entries)});
-  return file;
+  return {{{name, std::move(entries)}}};
 }
 
 }  // namespace tranche::mig

@@ -34,10 +34,10 @@ std::string to_string(const Instances& instances);  // "2 × 1g.10gb, 1 × 3g.40
 Instances instances_of(const GpuState& gpu);
 
 struct Entry {
-  std::vector<DeviceFilter> filters;                  // empty = every model
-  std::optional<std::vector<std::uint32_t>> devices;  // indices; absent = all
+  std::vector<DeviceFilter> filters{};                  // empty = every model
+  std::optional<std::vector<std::uint32_t>> devices{};  // indices; absent = all
   bool enabled = false;
-  Instances instances;
+  Instances instances{};
   Place place{};
   std::map<ProfileName, Place> places{};  // of each profile in `instances`; empty where no file was read
 
