@@ -110,12 +110,13 @@ void MigDriver::use_is(const MigUse& use) {
 }
 
 void MigDriver::read(const gpu::NvmlSettings& driver, std::function<void(Reading)> done) {
-  add({driver, {}, {}, std::move(done), {}});
+  add({driver, {}, [done = std::move(done)](Reading reading, const auto&) { done(std::move(reading)); }});
 }
 
 void MigDriver::apply(const gpu::NvmlSettings& driver, std::vector<Work> work,
                       std::function<void(std::vector<Done>)> done) {
-  add({driver, std::move(work), {}, {}, std::move(done)});
+  add({driver, std::move(work),
+       [done = std::move(done)](const Reading&, std::vector<Done> all) { done(std::move(all)); }});
 }
 
 void MigDriver::add(Request request) {
@@ -130,13 +131,13 @@ void MigDriver::start() {
       pass_over.insert(*one.index);
       continue;
     }
-    timer_.start({}, [this] { answer(nullptr); });  // no second thread goes where one is stuck
+    timer_.start({}, [this, why = one.why] { answer(nullptr, why); });  // no second thread goes where one is stuck
     return;
   }
   job_ = std::make_shared<Job>();
   const Request& request = requests_.front();
   worker_->run(loop_, [this, job = job_, use = use_, driver = request.driver, work = request.work, pass_over,
-                       reads = static_cast<bool>(request.on_read)] {
+                       reads = request.work.empty() && request.finished.empty()] {
     if (reads)
       job->read(driver, pass_over);
     else
@@ -191,7 +192,7 @@ void MigDriver::give_up() {
 void MigDriver::on_finished(const Job* job) {
   if (job == job_.get()) {
     timer_.stop();
-    return answer(std::exchange(job_, nullptr).get());
+    return answer(std::exchange(job_, nullptr).get(), "");
   }
   const auto returned = std::ranges::find(stuck_, job, [](const Stuck& one) { return one.job.get(); });
   if (returned == stuck_.end()) return;
@@ -200,28 +201,21 @@ void MigDriver::on_finished(const Job* job) {
   answers_again_();
 }
 
-// job: nullptr where the driver as a whole hangs.
-void MigDriver::answer(const Job* job) {
-  const auto whole = std::ranges::find_if(stuck_, [](const Stuck& one) { return !one.index; });
-  const std::string why = whole == stuck_.end() ? "the driver does not answer" : whole->why;
+// job: nullptr where the driver as a whole hangs, and why.
+void MigDriver::answer(const Job* job, const std::string& why) {
   Request request = std::move(requests_.front());
   requests_.pop_front();
   if (!requests_.empty()) start();
-  if (request.on_read) {
-    Reading reading;
-    if (job != nullptr)
-      reading = job->reading;
-    else
-      reading.problem = why;
-    for (const Stuck& one : stuck_)
-      if (one.index) reading.silent.push_back(one.why);
-    return request.on_read(std::move(reading));
-  }
-  if (job != nullptr)
+  Reading reading{.problem = why};
+  if (job != nullptr) {
+    reading = job->reading;
     request.finished.insert(request.finished.end(), job->done.begin(), job->done.end());
-  else
+  } else {
     for (const Work& work : request.work) request.finished.push_back(failed(work, why));
-  request.on_applied(std::move(request.finished));
+  }
+  for (const Stuck& one : stuck_)
+    if (one.index) reading.silent.push_back(one.why);
+  request.done(std::move(reading), std::move(request.finished));
 }
 
 std::vector<Holder> holders_in(const MigUse& use, const std::string& uuid) {

@@ -34,8 +34,8 @@ class MigDriver {
  public:
   struct Reading {
     std::string problem;  // nothing could be read
-    std::vector<GpuState> gpus;
-    std::vector<std::string> silent;  // GPUs that do not answer, one sentence each: which, and which call
+    std::vector<GpuState> gpus{};
+    std::vector<std::string> silent{};  // GPUs that do not answer, one sentence each: which, and which call
   };
   struct Work {
     unsigned index = 0;
@@ -63,10 +63,9 @@ class MigDriver {
   struct Job;                            // with the thread that works on it
   struct Request {
     gpu::NvmlSettings driver;
-    std::vector<Work> work;
-    std::vector<Done> finished;            // of work, by earlier threads
-    std::function<void(Reading)> on_read;  // one of the two
-    std::function<void(std::vector<Done>)> on_applied;
+    std::vector<Work> work;  // none: the GPUs are read
+    std::function<void(Reading, std::vector<Done>)> done;
+    std::vector<Done> finished{};  // of work, by earlier threads
   };
   struct Stuck {
     std::shared_ptr<Job> job;
@@ -79,7 +78,7 @@ class MigDriver {
   void watch(std::uint64_t seen);
   void give_up();
   void on_finished(const Job* job);
-  void answer(const Job* job);
+  void answer(const Job* job, const std::string& why);
 
   os::Loop& loop_;
   std::function<void()> answers_again_;
