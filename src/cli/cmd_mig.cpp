@@ -91,33 +91,16 @@ int write_out(const MigGiven& given, const mig::ConfigurationFile& file) {
   return write_configurations(file, given.format, "") ? 0 : kMigFailed;
 }
 
-// `done` is printed after a success.
-int change(const MigGiven& given, MigNode& node, const mig::Plan& made, const std::string& done) {
-  print_problems(made.problems);
-  MigChangeOptions options;
-  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
-  const int status = carry_out(node, made, options, kName);
-  if (status == 0 && !given.quiet) fmt::print("{}\n", done);
-  return status;
-}
-
 int apply_now(const MigGiven& given, MigNode& node) {
   const auto configuration = choose_configuration(given.file, given.name, node.gpus);
   if (!configuration) return kMigUnusable;
   const auto made = mig::make_plan(*configuration, node.gpus, given.mode_only);
-  return change(given, node, made, fmt::format("the node is as configured ({})", configuration->name));
-}
-
-int checkpoint(const MigGiven& given, const MigNode& node) {
-  const auto written = write_checkpoint(node, given.file);
-  return written ? 0 : fail_with(to_string(written.error()), kMigFailed);
-}
-
-int restore(const MigGiven& given, MigNode& node) {
-  const auto saved = read_checkpoint(given.file);
-  if (!saved) return fail_with(to_string(saved.error()), kMigUnusable);
-  return change(given, node, mig::restoring_plan(*saved, node.gpus, given.mode_only, given.file),
-                fmt::format("the node is as the checkpoint says ({})", given.file));
+  print_problems(made.problems);
+  MigChangeOptions options;
+  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
+  const int status = carry_out(node, made, options, kName);
+  if (status == 0 && !given.quiet) fmt::print("the node is as configured ({})\n", configuration->name);
+  return status;
 }
 
 void add_node_options(CLI::App& command, MigGiven& given, bool simulated) {
@@ -203,18 +186,6 @@ void add_mig(CLI::App& app, Process& process) {
   apply->add_flag("--mode-change-only,-m", given->mode_only, "the MIG mode alone");
   apply->add_flag("--quiet,-q", given->quiet, "no line for each step");
   on_node(*apply, apply_now);
-
-  auto* save = mig->add_subcommand("checkpoint", "write what the GPUs have now to a file, for restore");
-  save->add_option("file", given->file, "file to write, \"-\" for the standard output")->required();
-  add_node_options(*save, *given, false);
-  on_node(*save, checkpoint);
-
-  auto* back = mig->add_subcommand("restore", "partition the GPUs as a checkpoint says, with the same placements");
-  back->add_option("file", given->file, "file that checkpoint wrote, \"-\" for the standard input")->required();
-  add_node_options(*back, *given, false);
-  back->add_flag("--mode-only,-m", given->mode_only, "the MIG mode alone");
-  back->add_flag("--quiet,-q", given->quiet, "no line for each step");
-  on_node(*back, restore);
 
   mig->footer(
       "Examples:\n"

@@ -121,25 +121,6 @@ Status write_configurations(const mig::ConfigurationFile& file, const std::strin
   return out.good() ? Status{} : fail(Kind::kUnavailable, "cannot write " + path);
 }
 
-Status write_checkpoint(const MigNode& node, const std::string& path) {
-  if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
-  const std::string text = mig::checkpoint_text(node.gpus);
-  if (path == "-") {
-    fmt::print("{}", text);
-    return {};
-  }
-  const auto [directory, name] = os::parts_of(path);
-  TRY(const auto folder, os::Dir::open(directory));
-  return folder.write_atomically(name, text, 0644, os::Sync::kYes);
-}
-
-Result<mig::Checkpoint> read_checkpoint(const std::string& path) {
-  TRY(const std::string text, read_given(path));
-  auto parsed = mig::parse_checkpoint(text);
-  if (!parsed && path != "-") return std::unexpected(within(std::move(parsed).error(), path));
-  return parsed;
-}
-
 int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program) {
   if (!plan.possible()) return kMigUnusable;
   if (plan.blocked()) {

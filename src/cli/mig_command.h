@@ -12,7 +12,6 @@
 #include "gpu/driver/mig/mig_admin.h"
 #include "gpu/mig/state.h"
 #include "mig/configuration.h"
-#include "mig/driver/checkpoint.h"
 #include "mig/mig_plan.h"
 
 namespace tranche::cli {
@@ -50,11 +49,6 @@ struct MigChangeOptions {
 // Carries out the plan. Changes nothing if the plan is impossible or an instance is in use; prints the reason to
 // stderr.
 int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program);
-
-// What the node has now, as a checkpoint in `path`; "-" for the standard output.
-Status write_checkpoint(const MigNode& node, const std::string& path);
-// "-" for the standard input.
-Result<mig::Checkpoint> read_checkpoint(const std::string& path);
 
 void add_mig(CLI::App& app, Process& process);
 

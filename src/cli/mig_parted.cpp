@@ -12,6 +12,7 @@
 #include "cli/setting_options.h"
 #include "cli/stand_in.h"
 #include "mig/driver/apply.h"
+#include "mig/driver/checkpoint.h"
 #include "os/files/files.h"
 #include "os/process/process.h"
 
@@ -192,6 +193,27 @@ Result<int> parted_apply(PartedOptions& options, const Process& process) {
     return mig::make_plan(*configuration, node.gpus, options.mode_only.on);
   };
   return HookedChange(options, process, plan_of).run("MIG configuration applied successfully");
+}
+
+// What the node has now, as a checkpoint in `path`; "-" for the standard output.
+Status write_checkpoint(const MigNode& node, const std::string& path) {
+  if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
+  const std::string text = mig::checkpoint_text(node.gpus);
+  if (path == "-") {
+    fmt::print("{}", text);
+    return {};
+  }
+  const auto [directory, name] = os::parts_of(path);
+  TRY(const auto folder, os::Dir::open(directory));
+  return folder.write_atomically(name, text, 0644, os::Sync::kYes);
+}
+
+// "-" for the standard input.
+Result<mig::Checkpoint> read_checkpoint(const std::string& path) {
+  TRY(const std::string text, read_given(path));
+  auto parsed = mig::parse_checkpoint(text);
+  if (!parsed && path != "-") return std::unexpected(within(std::move(parsed).error(), path));
+  return parsed;
 }
 
 int checkpoint_file_is_missing() {
