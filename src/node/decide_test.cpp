@@ -83,7 +83,7 @@ TEST(Decide, ALostGpuIsWithdrawnAndItsSlotsStayHeld) {
   EXPECT_EQ(node.healthy(), 8u);
   EXPECT_EQ(node.decision.condition.reason, "NotRegistered");
   node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = "it fell off the bus"},
-                       *node.in.inventory, node.decision.plan, node.now);
+                       *node.in.inventory, node.now);
   const auto decided = node.next({.offer = true});
   EXPECT_EQ(node.healthy(), 4u);
   ASSERT_THAT(decided.health, SizeIs(1));
@@ -151,7 +151,7 @@ TEST(Decide, WithoutFreshInputsThePlanAndTheSlotsStay) {
   node.next({.plan = true});
   node.in.config.config = shared(config::SharingStrategy::kTimeSlicing, 2);
   node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = "GPU-a", .why = ""}, *node.in.inventory,
-                       node.decision.plan, node.now);
+                       node.now);
   const auto decided = node.next({});
   EXPECT_EQ(node.healthy(), 8u);
   EXPECT_FALSE(decided.change.other_holders);
@@ -168,7 +168,7 @@ Inputs::Fresh configure(Node& node, std::uint32_t replicas, config::SharingStrat
 
 Inputs::Fresh is_lost(Node& node, const std::string& uuid) {
   node.health.on_event({.what = gpu::GpuEvent::What::kLost, .gpu_uuid = uuid, .why = "it fell off the bus"},
-                       *node.in.inventory, node.decision.plan, node.now);
+                       *node.in.inventory, node.now);
   return {.offer = true};
 }
 

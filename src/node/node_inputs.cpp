@@ -175,7 +175,7 @@ void NodeProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
 }
 
 void NodeProgram::on_gpu_event(const gpu::GpuEvent& event) {
-  const bool look = health_.on_event(event, known_inventory(inputs_), decision_.plan, loop_.now());
+  const bool look = health_.on_event(event, known_inventory(inputs_), loop_.now());
   if (look) nvml_.ask_use();
   if (event.what == gpu::GpuEvent::What::kBack) nvml_.rescan();
   step({.offer = true});

@@ -1,23 +1,14 @@
 #include "node/gpu/gpu_health.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "base/text.h"
 #include "config/document/amounts.h"
 #include "gpu/inventory/inventory.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
 namespace {
-
-bool is_planned(const plan::Plan& plan, const gpu::FaultTarget& target) {
-  return std::ranges::any_of(plan.resources, [&](const plan::PlannedResource& resource) {
-    return std::ranges::any_of(resource.devices, [&](const plan::PlannedDevice& device) {
-      return device.uuid == target.uuid || device.gpu_uuid == target.uuid;
-    });
-  });
-}
 
 // By planned device, because under WSL and on Tegra no GPU has the device's name.
 void put_on_all(const plan::Plan& plan, const std::string& why, std::map<std::string, gpu::Unhealthy>& faults) {
@@ -55,7 +46,7 @@ GpuHealth::GpuHealth(const config::Environment& environment, gpu::HealthSettings
   report_.quiet_period = settings.quiet_period;
   checks_ = gpu::parse_health_checks(config::variable(environment, gpu::kDisableVariable),
                                      config::variable(environment, gpu::kEnableVariable), report_.problems);
-  if (checks_.off()) report_.off = fmt::format("health checks are disabled by {}", gpu::kDisableVariable);
+  if (checks_.off()) report_.off = "health checks are disabled by " + std::string(gpu::kDisableVariable);
 }
 
 void GpuHealth::log_settings() const {
@@ -69,36 +60,27 @@ void GpuHealth::log_settings() const {
                           {"enabled", gpu::to_string(checks_.enabled)}});
 }
 
-void GpuHealth::on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan,
-                       MonoTime now) {
+void GpuHealth::on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, MonoTime now) {
   const auto cls = gpu::class_of(checks_, event.xid);
   const auto scope = gpu::scope_of(inventory, event.gpu_uuid, event.gpu_instance, event.compute_instance);
   const std::string named = event.gpu_uuid.empty() ? "unknown" : event.gpu_uuid;
   ++report_.xids[{scope.guessed || scope.targets.empty() ? named : scope.targets.front().gpu, event.xid}];
-  std::vector<std::string> devices;
-  bool planned = false;
-  for (const auto& target : scope.targets) {
-    ledger_.fault(target, event.xid, cls, scope.guessed, now);
-    devices.push_back(target.uuid);
-    planned = planned || is_planned(plan, target);
-  }
+  for (const auto& target : scope.targets) ledger_.fault(target, event.xid, cls, scope.guessed, now);
   const auto* rule = gpu::find_xid(event.xid);
   log::warning("gpu.xid", {{"gpu", named},
                            {"xid", event.xid},
                            {"class", std::string(gpu::to_string(cls))},
                            {"meaning", rule == nullptr ? "not known" : std::string(rule->meaning)},
-                           {"devices", fmt::format("{}", fmt::join(devices, ","))},
-                           {"advertised", planned}});
+                           {"devices", join(scope.targets, ",", &gpu::FaultTarget::uuid)}});
   if (!scope.unattributed.empty()) log::warning("gpu.xid_of_nobody", {{"xid", event.xid}, {"why", scope.unattributed}});
 }
 
-bool GpuHealth::on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan,
-                         MonoTime now) {
+bool GpuHealth::on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, MonoTime now) {
   using What = gpu::GpuEvent::What;
   const std::string& gpu = event.gpu_uuid;
   switch (event.what) {
     case What::kXid:
-      on_xid(event, inventory, plan, now);
+      on_xid(event, inventory, now);
       return !off();
     case What::kDemand:
       return !off();

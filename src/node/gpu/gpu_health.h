@@ -59,7 +59,7 @@ class GpuHealth {
   bool off() const { return checks_.off(); }
 
   // True: the caller should query the GPUs (NvmlThread::ask_use).
-  bool on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+  bool on_event(const gpu::GpuEvent& event, const gpu::Inventory& inventory, MonoTime now);
   // `inventory` includes the missing GPUs, which the newest scan did not find.
   void on_inventory(const gpu::Inventory& inventory, std::vector<std::string> missing, MonoTime now);
   void on_use(const std::vector<gpu::GpuUse>& use, MonoTime now);
@@ -75,7 +75,7 @@ class GpuHealth {
   const HealthReport& report() const { return report_; }
 
  private:
-  void on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, const plan::Plan& plan, MonoTime now);
+  void on_xid(const gpu::GpuEvent& event, const gpu::Inventory& inventory, MonoTime now);
 
   gpu::HealthChecks checks_;
   gpu::FaultLedger ledger_;

@@ -26,7 +26,7 @@ struct Agent {
     health.on_inventory(inventory, {}, kStart);
   }
   bool event(What what, const std::string& gpu, std::uint64_t xid = 0, MonoTime now = kStart) {
-    return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, plan, now);
+    return health.on_event({.what = what, .gpu_uuid = gpu, .xid = xid, .why = "a reason"}, inventory, now);
   }
   std::map<std::string, gpu::Unhealthy> others;  // faults that no GPU reports
   plan::Faults judge(MonoTime now = kStart, const std::string& driver_problem = "") {
