@@ -68,15 +68,13 @@ bool ClientTable::Client::alive() const {
 }
 
 // The server counts each CUDA context of a process against its limit, and not the process's own connection, whose
-// message 7 has number 0. Until a process has sent that number on its first connection, this function counts that
-// connection as the process's own. It counts each connection with a different number as a context.
+// message 7 has number 0. It counts each connection with a different number as a context.
 std::size_t ClientTable::Client::contexts() const {
-  return count([](const Connection& each) { return each.begins || each.context; }) - (begins_own() ? 1 : 0);
+  return count([](const Connection& each) { return each.context.has_value(); });
 }
 
 std::size_t ClientTable::Client::open() const {
-  return count([](const Connection& each) { return !each.own && (each.begins || each.followed()); }) -
-         (begins_own() ? 1 : 0);
+  return count([](const Connection& each) { return !each.own && each.followed(); });
 }
 
 std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
@@ -100,7 +98,7 @@ std::vector<Channel> ClientTable::Client::channels() const {
 void ClientTable::Client::drop_closed() {
   std::erase_if(connections, [](const auto& each) {
     const auto& [id, connection] = each;
-    return connection.channels.empty() && !connection.begins && !connection.own && !connection.context;
+    return connection.channels.empty() && !connection.own && !connection.context;
   });
 }
 
@@ -239,21 +237,9 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
   Client& known = from->second;
   known.place_with = pid;
   auto moved = known.connections.extract(connection);
-  moved.mapped().begins = false;
   moved.mapped().own = true;
   left.connections.insert(std::move(moved));
   if (known.exited != 0 && !known.may_stay()) clients_.erase(from);
-}
-
-void ClientTable::connects(int pid, ConnectionId connection) {
-  if (auto* const known = find(pid)) known->connections[connection].begins = true;
-}
-
-void ClientTable::not_connected(int pid, ConnectionId connection) {
-  auto* const known = find(pid);
-  if (known == nullptr || !known->connections.contains(connection)) return;
-  known->connections.at(connection).begins = false;
-  known->drop_closed();
 }
 
 void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel) {
@@ -270,7 +256,6 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   if (known == nullptr) return;
   known->next_context = std::max(known->next_context, std::min(context, kHighestContext - 1) + 1);
   auto& connected = known->connections[connection];
-  connected.begins = false;
   connected.own = context == 0 && !std::exchange(known->has_own, true);
   if (!connected.own) connected.context = context;
   known->drop_closed();
@@ -321,7 +306,7 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
         const bool known = !connection.channels.empty();
         std::erase_if(connection.channels,
                       [&](const Channel& channel) { return is_pipe(channel) && !open->contains(channel); });
-        if (known && !connection.begins && !connection.followed())
+        if (known && !connection.followed())
           connection = {.own = connection.own};  // its context has ended, also where the server never named it
       }
       client.drop_closed();

@@ -151,7 +151,6 @@ TEST_F(Clients, ThatExitRemainWhileTheServersPipesAreNotKnown) {
 // Promise: mps/relay: A client has one place for its own connection and one that is inherited from it.
 TEST_F(Clients, LeaveNoSecondPlaceWithWhatIsInherited) {
   const int pid = client();
-  clients_.connects(pid, 5);
   clients_.gets(pid, 5, "pipe:[5]");
   EXPECT_EQ(clients_.places(kGrant), 1u);
   end_and_notice(pid);
@@ -194,7 +193,6 @@ TEST_F(Clients, ThatExitInTheExchangeLeaveAConnectionThatCounts) {
   const int pid = start();
   ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
   clients_.in_container(pid, "pod p c", 7);
-  clients_.connects(pid, 5);
   clients_.gets(pid, 5, "pipe:[5]");
   end_and_notice(pid);
   clients_.inherit(pid, 999999, 5, kGrant);
@@ -243,23 +241,6 @@ TEST_F(Clients, HaveAPlaceForAConnectionWhoseContextHasEnded) {
   EXPECT_EQ(clients_.places(kGrant), 2u) << "its own connection has ended";
   EXPECT_TRUE(clients_.looked(std::set<Channel>{}));
   EXPECT_FALSE(clients_.waits_for_server());
-  EXPECT_EQ(clients_.places(kGrant), 1u);
-}
-
-// Promise: mps/relay: A connection that begins has its place already.
-TEST_F(Clients, HaveAPlaceForAConnectionThatBegins) {
-  const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid, *os::open_pidfd(pid)));
-  clients_.connects(pid, 1);
-  EXPECT_EQ(clients_.contexts(pid), 0u) << "its own";
-  clients_.connects(pid, 2);
-  EXPECT_EQ(clients_.contexts(pid), 1u) << "at the same time";
-  clients_.connected(pid, 1, 0);
-  clients_.connected(pid, 2, 1);
-  EXPECT_EQ(clients_.contexts(pid), 1u);
-  clients_.connects(pid, 3);
-  EXPECT_EQ(clients_.places(kGrant), 2u);
-  clients_.not_connected(pid, 3);
   EXPECT_EQ(clients_.places(kGrant), 1u);
 }
 

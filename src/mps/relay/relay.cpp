@@ -218,7 +218,6 @@ void Relay::introduced(RelayPassage& passage, const Status& as_itself) {
     owner_.client_connects(passage.grant(), passage.state().client.pid);
     owner_.clients_changed();
   }
-  clients_.connects(passage.state().client.pid, passage.id());
 }
 
 void Relay::let_in(RelayPassage& passage) {
@@ -342,7 +341,6 @@ void Relay::forget(const RelayPassage& passage) {
     --handshakes_;
     turns_.leave(passage.id());
   }
-  clients_.not_connected(passage.state().client.pid, passage.id());
   passages_.erase(passage.id());
 }
 
@@ -354,7 +352,7 @@ void Relay::ended(RelayPassage& passage) {
   if (found != endpoints_.end()) {
     --found->second.connections;
     if (!passage.was_let_in()) --found->second.handshakes;
-    if (state.exchange.completed) ++found->second.counters.completed;
+    if (state.exchange.spoken_for > 0) ++found->second.counters.completed;
     count_end(found->second, passage, state);
   }
   resume_endpoints();
@@ -363,7 +361,7 @@ void Relay::ended(RelayPassage& passage) {
 
 void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Passage& state) {
   using enum RelayEnd;
-  if (state.end == kLooked || state.end == kLeft || state.end == kDone || state.end == kAsked) return;
+  if (state.end == kLeft) return;
   if (is_attempt(state.end)) {
     ++endpoint.counters.attempts;
   } else if (state.end == kRefused || state.end == kAbandoned) {

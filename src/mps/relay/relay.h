@@ -119,7 +119,8 @@ struct Remnant : KnownClient {
 // same callback cannot reach a process that reuses the number.
 //
 // It also counts the places of the server that a client has: one for each connection beyond the first, which counts
-// before the server can make a context for it, and at least one. A server notices the end of a client, or of a
+// before the server can make a context for it, and at least one. While a client is with the daemon (RelayTurns), no
+// other one is admitted, so a connection that begins needs no place yet. A server notices the end of a client, or of a
 // connection, only when all descriptors of the channels are closed. A client that keeps copies of the channels of a
 // context that has ended therefore keeps its place. A client that has exited and whose channels another process keeps
 // (a fork) keeps its memory and its places, and may get more (measured: docs/internals/evidence/mps-handshake.md,
@@ -153,11 +154,7 @@ class ClientTable {
   // A client exited before it had named itself to its server, which got `pid` instead, of a process that has exited.
   // The connection counts under that pid until the server has closed its channels.
   void inherit(int client, int pid, ConnectionId connection, const std::string& grant);
-  // A connection, which the caller numbers, begins. It has a place until connected() or not_connected(), so that no
-  // other client gets that place meanwhile.
-  void connects(int pid, ConnectionId connection);
-  void not_connected(int pid, ConnectionId connection);
-  // Before the client gets a channel of its server.
+  // Before the client gets a channel of its server, for a connection that the caller numbers.
   void gets(int pid, ConnectionId connection, const Channel& channel);
   // Before the server gets the last message of a connection with this context; 0 = the process's own, of which it has
   // one.
@@ -194,16 +191,15 @@ class ClientTable {
  private:
   struct Connection {
     std::vector<Channel> channels = {};  // that may be open; none: they are not known
-    bool begins = false;
     bool own = false;
-    std::optional<std::uint32_t> context = {};  // absent: it begins, is the client's own, or its context has ended
+    std::optional<std::uint32_t> context = {};  // absent: not said yet, the client's own, or its context has ended
     bool named = false;                         // the context, by the server; else the relay let it through
     bool followed() const;
   };
   struct Client : KnownClient {
     os::Fd pidfd = {};
     os::Loop::Id watch = 0;
-    // That begin, have a context or channels that may be open, or are its own.
+    // That have a context or channels that may be open, or are its own.
     std::map<ConnectionId, Connection> connections = {};
     std::uint32_t next_context = 0;
     std::uint64_t exited = 0;  // boot_ticks(); 0 = it lives
@@ -214,16 +210,11 @@ class ClientTable {
     std::size_t count(auto of) const {  // connections
       return static_cast<std::size_t>(std::ranges::count_if(std::views::values(connections), of));
     }
-    bool begins_own() const {
-      return !has_own && !earlier && !connections.empty() && count(&Connection::begins) == connections.size();
-    }
     std::size_t beyond_first(bool pipes_known) const;
     void drop_closed();  // connections
     std::vector<Channel> channels() const;
     bool has_channels() const;
-    bool may_stay() const {
-      return earlier || has_channels() || count([](const Connection& each) { return each.context.has_value(); }) > 0;
-    }
+    bool may_stay() const { return earlier || has_channels() || contexts() > 0; }
     bool may_have_more() const;  // channels
     bool followed() const;       // its channels are pipes that are known
   };

@@ -138,7 +138,7 @@ void RelayPassage::connects() {
 }
 
 void RelayPassage::hear_client_in_exchange(RelayMessage packet) {
-  if (state_.exchange.completed) return happens(RelayEvent::kClientSaid, std::move(packet));
+  if (state_.exchange.spoken_for > 0) return happens(RelayEvent::kClientSaid, std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
   const auto words = packet.truncated ? std::nullopt : for_server(state_, packet.bytes);
@@ -264,7 +264,6 @@ void RelayPassage::complete_exchange() {
     if (!send_server(message)) return happens(RelayEvent::kClientBrokeOff);
     ++state_.exchange.spoken_for;
   }
-  complete(state_, loop_.now(), times_);
   connects();
 }
 
@@ -276,7 +275,7 @@ void RelayPassage::finish_exchange() {
   while (receive_packet(server_.fd.get(), unread) == Arrival::kPacket) {
   }
   auto missing = state_.exchange.missing();
-  state_.exchange.completed = true;
+  state_.exchange.spoken_for += missing.size();
   // The server reads the client's pid from the first message. It must not be ours: this program is never ended as a
   // client (mps/pool/client_ending.h), and contexts made through these channels would count for no grant.
   if (missing.size() == kExchangeOfClient.size()) {
