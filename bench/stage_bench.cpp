@@ -8,7 +8,6 @@
 #include "grants/allocate/prefer.h"
 #include "grants/allocate/prefer_fixture.h"
 #include "guard/judge.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 #include "property/generate.h"
 

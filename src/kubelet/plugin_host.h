@@ -27,7 +27,7 @@
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
 #include "os/socket/unix_socket.h"
-#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
 
 namespace tranche::kubelet {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "grants/allocate/grant.h"
-#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
 
 namespace tranche::kubelet {
 

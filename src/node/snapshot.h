@@ -31,7 +31,6 @@
 #include "node/grants/holders.h"
 #include "observe/pages/http_pages.h"
 #include "os/worker/worker.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::node {

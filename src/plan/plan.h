@@ -1,6 +1,6 @@
 #pragma once
 // What the node should advertise and enforce, from configuration and inventory alone. All later stages (advertise,
-// allocate, mps, label, metrics, `tranche plan`) read this value. It is the desired state; advertise/ combines it with
+// allocate, mps, label, metrics, `tranche plan`) read this value. It is the desired state; advertise() combines it with
 // health. Equal inputs give equal plans, in a defined order. Pure values.
 #include <cstdint>
 #include <expected>
@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/problem.h"
+#include "base/shared_list.h"
 #include "base/units.h"
 #include "config/model.h"
+#include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
 
 namespace tranche::plan {
@@ -155,5 +157,44 @@ std::pair<std::uint64_t, std::uint64_t> by_index(const PlannedDevice& device);
 // is possible for the newest inventory, the previous plan stays. Empty for a plan that was made from this inventory.
 std::map<std::string, std::string> stale_devices(const Plan& plan, const gpu::Inventory& inventory,
                                                  config::MigStrategy strategy);
+
+// --- what kubelet sees of it
+// ------------------------------------------------------------------------------------------
+
+// The present faults. Absent = healthy.
+struct Faults {
+  std::map<std::string, gpu::Unhealthy> devices;  // by device or GPU UUID; a GPU's fault covers its MIG devices
+  std::map<std::string, std::string> pools;       // by PlannedPool::id: not serving, with the reason in one sentence
+  friend bool operator==(const Faults&, const Faults&) = default;
+};
+
+struct AdvertisedSlot {
+  std::string id;
+  bool healthy = true;
+  std::optional<std::uint32_t> numa_node;
+  friend bool operator==(const AdvertisedSlot&, const AdvertisedSlot&) = default;
+};
+
+struct Advertised {
+  std::string resource;
+  SharedList<AdvertisedSlot> slots;  // by device in driver order, then by ordinal
+  friend bool operator==(const Advertised&, const Advertised&) = default;
+};
+
+// Slots that kubelet sees but must not allocate, although they are not faulty, by resource and slot id, with the
+// reason: those that containers still hold from before a change of configuration, and those that the change cannot
+// offer yet (src/grants/change). kubelet sees them as unhealthy, so it neither allocates them nor takes them from their
+// holders. A slot or resource that is not in the plan is advertised as long as it is listed here.
+using Withheld = std::map<std::string, std::map<std::string, std::string>>;
+
+// The device lists that kubelet should see now. Recovery takes the same path as failure: when a fault is no longer in
+// Faults, its slots are healthy again.
+std::vector<Advertised> advertise(const Plan& plan, const Faults& faults, const Withheld& withheld = {});
+
+// Why this slot must not be allocated now; nullptr = not withheld.
+const std::string* reason_withheld(const Withheld& withheld, const std::string& resource, const std::string& slot);
+
+// Why slots of this device are unhealthy; absent if they are healthy.
+std::optional<gpu::Unhealthy> fault_of(const PlannedDevice& device, const Faults& faults);
 
 }  // namespace tranche::plan

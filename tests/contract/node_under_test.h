@@ -13,7 +13,6 @@
 #include "kubelet/plugin_host.h"
 #include "os/files/scratch_fixture.h"
 #include "os/loop/loop.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 #include "standins/kubelet/kubelet.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
 #include "property/generate.h"
 
 namespace tranche::property {

@@ -7,7 +7,6 @@
 
 #include <nlohmann/json.hpp>
 #include "grants/allocate/grant.h"
-#include "plan/advertise/advertise.h"
 
 #include "plan/plan.h"
 #include "plan/shares.h"

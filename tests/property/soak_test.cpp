@@ -15,7 +15,6 @@
 #include "grants/allocate/prefer.h"
 #include "grants/change/change.h"
 #include "grants/ledger.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 #include "property/generate.h"
 

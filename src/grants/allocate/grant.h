@@ -14,7 +14,6 @@
 
 #include "base/result.h"
 #include "config/model.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::grants {

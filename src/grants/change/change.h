@@ -21,7 +21,6 @@
 #include "base/enum_names.h"
 #include "base/units.h"
 #include "config/model.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::grants {

@@ -14,7 +14,6 @@
 #include "gpu/health/fault_ledger.h"
 #include "gpu/health/healthchecks.h"
 #include "gpu/inventory/inventory.h"
-#include "plan/advertise/advertise.h"
 #include "plan/plan.h"
 
 namespace tranche::node {

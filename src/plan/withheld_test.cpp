@@ -1,6 +1,6 @@
 #include <gmock/gmock.h>
 
-#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
 
 namespace tranche::plan {
 namespace {

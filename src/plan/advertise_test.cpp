@@ -1,4 +1,4 @@
-#include "plan/advertise/advertise.h"
+#include "plan/plan.h"
 
 #include <gmock/gmock.h>
 
