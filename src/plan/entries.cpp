@@ -19,50 +19,54 @@ using config::SharingStrategy;
 
 using Refs = std::vector<config::DeviceRef>;
 
-// An entry with its devices, in driver order.
-struct Taken {
-  const config::SharedResource* entry = nullptr;
-  std::vector<Candidate> candidates;
-};
-struct Division {
-  std::vector<Taken> entries;   // those with devices, and one that has lost all of them
-  std::vector<Candidate> rest;  // advertised whole
-};
-
 bool is_uuid(const config::DeviceRef& ref) {
   return ref.text.starts_with("GPU-") || ref.text.starts_with("MIG-");
 }
 
-// The devices of one resource, each of which is assigned to one entry or to none.
-class Dividing {
+// The devices of one resource, each of which is assigned to one entry or to none. With perDevice: lists first, then
+// counts, then the entry for the rest; otherwise the entry gets all devices. Listed devices that the node does not have
+// are warnings.
+class Division {
  public:
-  Dividing(const Config& config, const std::string& name, std::vector<Candidate> candidates,
+  Division(const Config& config, const std::string& name, std::vector<Candidate> candidates,
            std::vector<Problem>& problems, std::vector<std::string>& notes)
       : config_(config),
         name_(name),
         candidates_(std::move(candidates)),
         owner_(candidates_.size(), nullptr),
         problems_(problems),
-        notes_(notes) {}
-
-  Division run() {
+        notes_(notes) {
+    if (!config.sharing.per_device) {
+      take_all();
+      return;
+    }
     std::vector<const SharedResource*> entries;
-    for (const SharedResource& entry : config_.sharing.resources)
-      if (entry.name == name_) entries.push_back(&entry);
+    for (const SharedResource& entry : config.sharing.resources)
+      if (entry.name == name) entries.push_back(&entry);
     for (const SharedResource* entry : entries)
       if (const auto* refs = std::get_if<Refs>(&entry->devices)) take_listed(*entry, *refs);
     for (const SharedResource* entry : entries)
       if (const auto* count = std::get_if<config::DeviceCount>(&entry->devices)) take_first(*entry, count->count);
     for (const SharedResource* entry : entries)
       if (std::holds_alternative<config::AllDevices>(entry->devices)) take_first(*entry, candidates_.size());
-    Division division;
-    for (const SharedResource* entry : entries) hand_over(*entry, division);
+  }
+
+  // Of an entry, or of none, in driver order.
+  std::vector<Candidate> of(const SharedResource* entry) const {
+    std::vector<Candidate> own;
     for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (owner_[i] == nullptr) division.rest.push_back(std::move(candidates_[i]));
-    return division;
+      if (owner_[i] == entry) own.push_back(candidates_[i]);
+    return own;
   }
 
  private:
+  void take_all() {
+    if (config_.sharing.strategy == SharingStrategy::kNone) return;
+    const SharedResource* entry = sharing_of(config_, name_);
+    if (entry != nullptr && (strategy_of(config_, *entry) == SharingStrategy::kMps || entry->replicas > 1))
+      std::ranges::fill(owner_, entry);
+  }
+
   void take_listed(const SharedResource& entry, const Refs& refs) {
     std::size_t found = 0;
     Refs missed;
@@ -122,13 +126,6 @@ class Dividing {
                                    to_string(entry.place), name_));
   }
 
-  void hand_over(const SharedResource& entry, Division& division) {
-    Taken taken{&entry, {}};
-    for (std::size_t i = 0; i < candidates_.size(); ++i)
-      if (owner_[i] == &entry) taken.candidates.push_back(std::move(candidates_[i]));
-    if (!taken.candidates.empty()) division.entries.push_back(std::move(taken));
-  }
-
   void report(const SharedResource& entry, std::string what, std::string remedy, Severity severity = Severity::kError) {
     problems_.push_back(entry_problem(config_, entry, "devices", std::move(what), std::move(remedy), severity));
   }
@@ -162,19 +159,6 @@ Result<std::string> name_for(const SharedResource& entry, const Candidate& candi
   return name;
 }
 
-// With perDevice: lists first, then counts, then the entry for the rest; otherwise the entry gets all devices.
-// Listed devices that the node does not have are warnings.
-Division divide(const Config& config, const std::string& name, std::vector<Candidate> candidates,
-                std::vector<Problem>& problems, std::vector<std::string>& notes) {
-  if (config.sharing.per_device) return Dividing(config, name, std::move(candidates), problems, notes).run();
-  const SharedResource* entry = config.sharing.strategy == SharingStrategy::kNone ? nullptr : sharing_of(config, name);
-  const bool counts = entry != nullptr && (strategy_of(config, *entry) == SharingStrategy::kMps || entry->replicas > 1);
-  if (!counts) return {{}, std::move(candidates)};
-  Division division;
-  division.entries.push_back({entry, std::move(candidates)});
-  return division;
-}
-
 std::string where_of(const gpu::Inventory& inventory, const Candidate& candidate) {
   const gpu::Gpu& gpu = *candidate.gpu;
   const auto capability = gpu.compute_capability;
@@ -194,11 +178,12 @@ constexpr std::uint64_t kAroundId = 24;
 // From one entry with its devices to the resources that advertise them.
 class EntryPlan {
  public:
-  EntryPlan(const Config& config, const gpu::Inventory& inventory, Taken taken, BaseResources& base)
+  EntryPlan(const Config& config, const gpu::Inventory& inventory, const SharedResource& entry,
+            std::vector<Candidate> candidates, BaseResources& base)
       : config_(config),
         inventory_(inventory),
-        entry_(*taken.entry),
-        candidates_(std::move(taken.candidates)),
+        entry_(entry),
+        candidates_(std::move(candidates)),
         base_(base),
         mps_(strategy_of(config, entry_) == SharingStrategy::kMps),
         one_slot_(one_slot_per_request(config, entry_)) {}
@@ -440,16 +425,16 @@ Problem entry_problem(const Config& config, const SharedResource& entry, std::st
 void plan_resource(const Config& config, const gpu::Inventory& inventory, const std::string& name,
                    std::vector<Candidate>& candidates, BaseResources& base, Drafts& drafts,
                    std::vector<std::string>& notes) {
-  const bool had_any = !candidates.empty();
-  Division division = divide(config, name, std::move(candidates), base.problems, notes);
+  const Division division(config, name, std::move(candidates), base.problems, notes);
   const std::size_t before = drafts.size();
-  for (Taken& taken : division.entries) EntryPlan(config, inventory, std::move(taken), base).make(drafts, notes);
+  for (const SharedResource& entry : config.sharing.resources)
+    if (auto own = division.of(&entry); !own.empty())
+      EntryPlan(config, inventory, entry, std::move(own), base).make(drafts, notes);
+  auto rest = division.of(nullptr);
   const bool under_its_name = std::ranges::any_of(drafts.begin() + static_cast<std::ptrdiff_t>(before), drafts.end(),
                                                   [&](const Draft& draft) { return draft.resource.name == name; });
-  const bool nothing_left = division.rest.empty() && had_any && drafts.size() == before;
   // Explicit: pods that still request the undivided name see 0 on the node, not a missing resource.
-  if (!division.rest.empty() || (!under_its_name && !nothing_left))
-    drafts.push_back({undivided(name, division.rest), nullptr});
+  if (!rest.empty() || (!under_its_name && drafts.size() > before)) drafts.push_back({undivided(name, rest), nullptr});
 }
 
 }  // namespace tranche::plan
