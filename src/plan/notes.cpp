@@ -92,15 +92,14 @@ class Notes {
           "last gets less, or nothing",
           device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), to_string(device.policy.memory));
     const Bytes held = device.is_mig ? kServerReserve : kDriverReserve + kServerReserve;
-    if (sum + held > device.memory && device.is_mig)
-      say("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the MPS server holds: when "
-          "all slots are full, the last one to allocate gets less",
-          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib());
-    else if (sum + held > device.memory)
-      say("{} slots of {} MiB are {} of {} MiB, which leaves no room for what the driver and the MPS "
-          "server hold ({} MiB and {} MiB on an H200): when all slots are full, the last one to allocate gets less",
-          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(), kDriverReserve.in_mib(),
-          kServerReserve.in_mib());
+    if (sum + held > device.memory)
+      say("{} slots of {} MiB are {} of {} MiB, which leaves no room for what {}: when all slots are full, the last "
+          "one "
+          "to allocate gets less",
+          device.slots, share.in_mib(), sum.in_mib(), device.memory.in_mib(),
+          device.is_mig ? "the MPS server holds"
+                        : fmt::format("the driver and the MPS server hold ({} MiB and {} MiB on an H200)",
+                                      kDriverReserve.in_mib(), kServerReserve.in_mib()));
     if (share < kSmallestContext) {
       const auto least = (kSmallestContext.in_mib() + share.in_mib() - 1) / share.in_mib();
       say("a slot has {} MiB, and a CUDA context alone takes {} MiB: a container must ask for at least {} slots",

@@ -18,6 +18,7 @@ using gpu::Gpu;
 using gpu::MigDevice;
 
 constexpr const char* kGpuResource = "nvidia.com/gpu";
+constexpr std::string_view kUrn = "urn:uuid:";
 
 Candidate whole_gpu(const Gpu& gpu) {
   PlannedDevice device;
@@ -192,21 +193,14 @@ class Collector {
   std::vector<const Gpu*> gpus_;
 };
 
-// UUIDs are written with and without dashes, in braces, or as a URN: returns the plain form.
-std::string plain_uuid(std::string_view text) {
-  std::string plain;
-  const auto dash = text.find('-');  // of "GPU-" or "MIG-"
-  plain = text.substr(0, dash);
-  if (dash == std::string_view::npos) return plain;
-  std::string_view rest = text.substr(dash + 1);
-  if (rest.starts_with("urn:uuid:")) rest.remove_prefix(9);
-  for (const char c : rest)
-    if (c != '-' && c != '{' && c != '}') plain += to_lower(c);
-  return plain;
-}
-
+// UUIDs are written with and without dashes, in braces, or as a URN.
 bool same_uuid(std::string_view a, std::string_view b) {
-  return plain_uuid(a) == plain_uuid(b);
+  const auto plain = [](std::string uuid) {
+    if (const auto urn = uuid.find(kUrn); urn != uuid.npos) uuid.erase(urn, kUrn.size());
+    std::erase_if(uuid, [](char c) { return c == '-' || c == '{' || c == '}'; });
+    return uuid;
+  };
+  return same_in_any_case(plain(std::string(a)), plain(std::string(b)));
 }
 
 bool same_index(std::string_view reference, std::uint32_t index) {
