@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
+#include <limits>
 #include <set>
 
 #include "base/text.h"
@@ -74,19 +74,6 @@ void put_cdi(Grant& grant, const std::vector<std::string>& ids, const Settings& 
   if (field) grant.cdi_devices = std::move(names);
 }
 
-void put_visible_devices(Grant& grant, const std::vector<std::string>& ids, const Settings& settings, bool envvar,
-                         bool mounts) {
-  if (envvar) {
-    grant.envs["NVIDIA_VISIBLE_DEVICES"] = join(ids, ",");
-    if (settings.imex_channel) grant.envs["NVIDIA_IMEX_CHANNELS"] = "0";
-  }
-  if (mounts) {
-    grant.envs["NVIDIA_VISIBLE_DEVICES"] = kVolumeMountRoot;
-    for (const auto& id : ids) grant.mounts.push_back({fmt::format("{}/{}", kVolumeMountRoot, id), "/dev/null", false});
-    if (settings.imex_channel) grant.mounts.push_back({fmt::format("{}/imex/0", kVolumeMountRoot), "/dev/null", false});
-  }
-}
-
 // Control nodes, the devices' own, IMEX channel; each once. A device without a node of NVIDIA's driver (WSL has
 // /dev/dxg, Tegra none) has no use for the control nodes and the channel of that driver.
 void put_device_nodes(Grant& grant, const std::vector<DeviceSlots>& held, const Settings& settings) {
@@ -122,9 +109,20 @@ void put_devices(Grant& grant, const std::vector<DeviceSlots>& held, const std::
   if (settings.flags.gds_enabled) grant.envs["NVIDIA_GDS"] = "enabled";
   if (settings.flags.mofed_enabled) grant.envs["NVIDIA_MOFED"] = "enabled";
   const bool envvar = uses(settings, ListStrategy::kEnvvar), mounts = uses(settings, ListStrategy::kVolumeMounts);
-  if (!envvar && !mounts) return;
-  put_visible_devices(grant, visible, settings, envvar, mounts);
-  if (settings.flags.plugin.pass_device_specs || (of_several && envvar)) put_device_nodes(grant, held, settings);
+  if (envvar) {
+    grant.envs["NVIDIA_VISIBLE_DEVICES"] = join(visible, ",");
+    if (settings.imex_channel) grant.envs["NVIDIA_IMEX_CHANNELS"] = "0";
+  }
+  if (mounts) {
+    grant.envs["NVIDIA_VISIBLE_DEVICES"] = kVolumeMountRoot;
+    const auto mount = [&](const std::string& name) {
+      grant.mounts.push_back({fmt::format("{}/{}", kVolumeMountRoot, name), "/dev/null", false});
+    };
+    for (const auto& id : visible) mount(id);
+    if (settings.imex_channel) mount("imex/0");
+  }
+  if ((settings.flags.plugin.pass_device_specs && (envvar || mounts)) || (of_several && envvar))
+    put_device_nodes(grant, held, settings);
 }
 
 // --- under MPS: whether the slots may be allocated together, their limits, the endpoint ------------------------------
@@ -133,22 +131,6 @@ std::string where(const std::vector<DeviceSlots>& held) {
   std::vector<std::string> parts;
   for (const auto& h : held) parts.push_back(fmt::format("{} on {}", h.slots, plan::name_of(*h.device)));
   return join(parts, ", ");
-}
-
-// One percentage for all devices, so no device gets more SMs than the shares of its slots; where that yields a count
-// that computes wrong on one of them, it is rounded as there.
-Percent common_threads(const Grant& grant, const std::vector<DeviceSlots>& held) {
-  Percent threads;
-  for (const auto& device : grant.devices)
-    if (const auto own = device.limits.threads; own.hundredths > 0)
-      threads = threads.hundredths == 0 ? own : std::min(threads, own);
-  for (const auto& h : held) {
-    const auto& device = *h.device;
-    const auto trusted = plan::trusted_sm_counts(device.compute_capability, device.sm_count);
-    if (threads.hundredths > 0)
-      threads = plan::round_to_trusted(threads, device.sm_count, trusted, device.policy.rounding);
-  }
-  return threads;
 }
 
 // The fewest slots of the device that a context fits in; 0: not even all of them.
@@ -228,11 +210,19 @@ Status check_sharing(const plan::PlannedResource& resource, const std::vector<De
                   span ? "" : ", or have the operator set split: span, which joins the GPUs of a resource"));
 }
 
+// One percentage for all devices, so no device gets more SMs than the shares of its slots; where that yields a count
+// that computes wrong on one of them, it is rounded as there.
 void put_limits(Grant& grant, const std::vector<DeviceSlots>& held) {
-  for (std::size_t i = 0; i < held.size(); ++i)
+  Percent threads = Percent::whole(100);
+  for (std::size_t i = 0; i < held.size(); ++i) {
     grant.devices[i].limits = plan::share_of(*held[i].device, held[i].slots);
+    threads = std::min(threads, grant.devices[i].limits.threads);
+  }
   if (held.size() < 2) return;
-  const Percent threads = common_threads(grant, held);
+  for (const auto& [device, slots] : held)
+    threads = plan::round_to_trusted(threads, device->sm_count,
+                                     plan::trusted_sm_counts(device->compute_capability, device->sm_count),
+                                     device->policy.rounding);
   for (std::size_t i = 0; i < held.size(); ++i) {
     auto& limits = grant.devices[i].limits;
     limits.threads = threads;
@@ -294,45 +284,34 @@ double fraction_of(Bytes part, Bytes whole, std::uint64_t tenths = 10) {
   return static_cast<double>(std::min<std::uint64_t>(part.in_mib() * tenths * 1'000 / whole_mib, 10'000)) / 10'000;
 }
 
-// The device on which the share is the smallest part of the memory. Nothing where the driver does not report how much
-// memory a device has, for then no fraction of it is known.
-struct Smallest {
-  Bytes memory;  // the fewest of any device
-  double share = 0;
-  std::optional<double> jax;  // nothing where every device is held whole, and JAX's own default is right
-};
-
-std::optional<Smallest> smallest_memory(const Grant& grant, const std::vector<DeviceSlots>& held) {
-  std::optional<Smallest> smallest;
+// For several devices, each figure is the smallest, because a process has one fraction for all devices that it sees. A
+// figure that is not known is left out: no fraction is while the driver does not report how much memory a device has.
+void put_memory_figures(Grant& grant, const std::vector<DeviceSlots>& held) {
+  Bytes memory{std::numeric_limits<std::uint64_t>::max()};
+  double fraction = 1, jax = 1;  // 1: every device is held whole, and JAX's own default is right
   for (std::size_t i = 0; i < held.size(); ++i) {
     const Bytes whole = held[i].device->memory;
     const Bytes share = std::min(grant.devices[i].limits.memory, whole);
-    if (share.in_mib() == 0) return std::nullopt;
-    if (!smallest) smallest = Smallest{share, fraction_of(share, whole), std::nullopt};
-    smallest->memory = std::min(smallest->memory, share);
-    smallest->share = std::min(smallest->share, fraction_of(share, whole));
+    if (share.in_mib() == 0) return;
+    memory = std::min(memory, share);
+    fraction = std::min(fraction, fraction_of(share, whole));
     if (share.in_mib() == whole.in_mib()) continue;
     // The context is charged to the share; where few SMs make it small, half of a small share is left. Of the rest a
     // tenth is for what is outside of XLA's pool: work spaces of cuBLAS and cuDNN, and the images of kernels.
     const Bytes left = share < kContext + kContext ? Bytes{share.value / 2} : share - kContext;
-    const double jax = fraction_of(left, whole, 9);
-    smallest->jax = smallest->jax ? std::min(*smallest->jax, jax) : jax;
+    jax = std::min(jax, fraction_of(left, whole, 9));
   }
-  return smallest;
+  grant.envs["TRANCHE_MEMORY_MIB"] = std::to_string(memory.in_mib());
+  grant.envs["TRANCHE_MEMORY_FRACTION"] = fmt::format("{:.4f}", fraction);
+  if (jax > 0 && jax < 1) grant.envs["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fmt::format("{:.4f}", jax);
 }
 
-// For several devices, each figure is the smallest, because a process has one fraction for all devices that it sees. A
-// figure that is not known is left out. In a joined pool all figures are left out, because the answers for one
-// container must not contradict each other (Around::pool_is_joined).
+// In a joined pool all figures are left out, because the answers for one container must not contradict each other
+// (Around::pool_is_joined).
 void put_framework_environment(Grant& grant, const std::vector<DeviceSlots>& held, const Around& around) {
   grant.envs["TF_FORCE_GPU_ALLOW_GROWTH"] = "true";
   if (around.pool_is_joined) return;
-  if (const auto memory = smallest_memory(grant, held)) {
-    grant.envs["TRANCHE_MEMORY_MIB"] = std::to_string(memory->memory.in_mib());
-    grant.envs["TRANCHE_MEMORY_FRACTION"] = fmt::format("{:.4f}", memory->share);
-    if (memory->jax && *memory->jax > 0)
-      grant.envs["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fmt::format("{:.4f}", *memory->jax);
-  }
+  put_memory_figures(grant, held);
   const auto sms = std::ranges::min(grant.devices, {}, [](const GrantLimit& d) { return d.limits.sms; }).limits.sms;
   if (sms > 0) grant.envs["TRANCHE_SMS"] = std::to_string(sms);
 }
