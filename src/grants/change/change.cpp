@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -79,38 +80,27 @@ class Settling {
         if (device != nullptr && mode_of(*device) != mode) waiting_.insert(uuid);
       }
     }
-    // A pool begins with all of its devices.
-    for (bool more = true; more;) {
-      more = false;
-      for (const auto& pool : newest_.pools) {
-        const auto waits = [this](const std::string& uuid) { return waiting_.contains(uuid); };
-        if (std::ranges::none_of(pool.devices, waits)) continue;
-        for (const auto& uuid : pool.devices) more = waiting_.insert(uuid).second || more;
-      }
-    }
+    const auto waits = [this](const std::string& uuid) { return waiting_.contains(uuid); };
+    for (const auto& pool : newest_.pools)  // one begins with all of its devices, and no other pool has them
+      if (std::ranges::any_of(pool.devices, waits)) waiting_.insert(pool.devices.begin(), pool.devices.end());
   }
 
   void leave_as_it_was() {
-    std::set<std::string> gpus;
-    std::map<std::string, const PlannedDevice*> wanted;
-    for (const auto& uuid : waiting_) {
-      wanted[uuid] = find_device(newest_, uuid);
-      gpus.insert(gpu_of(uuid, newest_, before_));
-    }
+    for (const auto& uuid : waiting_) waiting_gpus_.insert(gpu_of(uuid, newest_, before_));
     for (auto& resource : out_.plan.resources)
       std::erase_if(resource.devices, [this](const PlannedDevice& device) { return waiting_.contains(device.uuid); });
     std::erase_if(out_.plan.pools,
                   [this](const plan::PlannedPool& pool) { return waiting_.contains(pool.devices.front()); });
     for (const auto& resource : before_.resources) {
       for (const auto& device : resource.devices) {
-        const auto new_one = wanted.find(device.uuid);
-        const bool changes = new_one != wanted.end()
-                                 ? mode_of(*new_one->second) != mode_of(device)
-                                 : gpus.contains(device.gpu_uuid) && find_device(newest_, device.uuid) == nullptr;
+        const auto* new_one = find_device(newest_, device.uuid);
+        const bool changes = new_one == nullptr
+                                 ? waiting_gpus_.contains(device.gpu_uuid)
+                                 : waiting_.contains(device.uuid) && mode_of(*new_one) != mode_of(device);
         if (changes) put_back(resource, device);
       }
     }
-    say_what_waits(wanted);
+    say_what_waits();
   }
 
   void put_back(const PlannedResource& resource, const PlannedDevice& device) {
@@ -133,23 +123,21 @@ class Settling {
     pools.insert(std::ranges::lower_bound(pools, pool->id, {}, &plan::PlannedPool::id), *pool);
   }
 
-  void say_what_waits(const std::map<std::string, const PlannedDevice*>& wanted) {
+  void say_what_waits() {
     for (const auto& resource : newest_.resources) {
       for (const auto& device : resource.devices) {
-        if (!wanted.contains(device.uuid)) continue;
+        if (!waiting_.contains(device.uuid)) continue;
         std::uint64_t slots = 0;
-        std::string was;
+        std::optional<SharingMode> was;
+        if (const auto* old = find_device(before_, device.uuid); old != nullptr && mode_of(*old) != mode_of(device))
+          was = mode_of(*old);
         for (const auto& share : held_) {
           if (!in_the_way(share, device)) continue;
           slots += share.slots.size();
-          was = change_text(mode_of(share), mode_of(device));
+          was = mode_of(share);
         }
-        if (was.empty()) {
-          const auto* old = find_device(before_, device.uuid);
-          const bool is_same = old == nullptr || mode_of(*old) == mode_of(device);
-          was = change_text(is_same ? std::nullopt : std::optional(mode_of(*old)), mode_of(device));
-        }
-        wait(What::kSharingMode, {}, device.uuid, fmt::format("{}: {}", name_of({&device}), was),
+        wait(What::kSharingMode, {}, device.uuid,
+             fmt::format("{}: {}", name_of({&device}), change_text(was, mode_of(device))),
              slots == 0 ? "the GPUs of its MPS pool change together" : until_free(slots));
       }
     }
@@ -164,7 +152,7 @@ class Settling {
       for (const auto& slot : share.slots) {
         if (device != nullptr && is_slot_of(*device, slot)) continue;
         withhold(share.resource, slot, "it is held, and goes when it is free");
-        if (!waits_as_a_whole(share.device)) ++kept[share.resource][share.device];
+        if (!waiting_gpus_.contains(gpu_of(share.device, before_, newest_))) ++kept[share.resource][share.device];
       }
     }
     for (const auto& [name, devices] : kept) {
@@ -182,12 +170,6 @@ class Settling {
       }
       if (vanishes) wait(What::kVanishes, name, {}, fmt::format("{} vanishes", name), until_free(all));
     }
-  }
-
-  bool waits_as_a_whole(const std::string& device) const {
-    const std::string gpu = gpu_of(device, before_, newest_);
-    return std::ranges::any_of(waiting_,
-                               [&](const std::string& uuid) { return gpu_of(uuid, newest_, before_) == gpu; });
   }
 
   void keep_ids_apart() {
@@ -259,42 +241,31 @@ class Settling {
   const Plan& newest_;
   const Holdings& holdings_;
   std::vector<HeldShare> held_;
-  std::set<std::string> waiting_;  // devices of the newest plan
+  std::set<std::string> waiting_;       // devices of the newest plan
+  std::set<std::string> waiting_gpus_;  // theirs
   Settled out_;
 };
 
 // --- steps ---------------------------------------------------------------------------------------------------------
 
-bool concerns(const Step& waiting, const Step& step) {
-  if (waiting.what != step.what || waiting.resource != step.resource) return false;
-  return step.devices.empty() || std::ranges::find_first_of(waiting.devices, step.devices) != waiting.devices.end();
-}
-
-// What waits takes the place of the step that it is of, which else may be of several devices.
+// What waits takes the place of the planned step that it is all of. What a GPU changes in addition to its sharing comes
+// with that.
 std::vector<Step> merge(const std::vector<Step>& planned, const std::vector<Step>& waiting) {
-  std::vector<Step> all;
-  const auto comes_with_its_gpu = [&](const std::string& uuid) {
+  const auto waits = [&](What what, const std::string& resource, const std::string* device) {
     return std::ranges::any_of(waiting, [&](const Step& one) {
-      return one.what == What::kSharingMode && std::ranges::find(one.devices, uuid) != one.devices.end();
+      return one.what == what && one.resource == resource &&
+             (device == nullptr || std::ranges::find(one.devices, *device) != one.devices.end());
     });
   };
-  for (const auto& step : planned) {
-    if (step.what != What::kSharingMode && !step.devices.empty() &&
-        std::ranges::all_of(step.devices, comes_with_its_gpu))
-      continue;
-    const bool waits = std::ranges::any_of(waiting, [&](const Step& one) { return concerns(one, step); });
-    if (!waits) {
-      all.push_back(step);
-      continue;
-    }
-    const auto still = [&](const std::string& uuid) {
-      return std::ranges::any_of(waiting, [&](const Step& one) {
-        return one.what == step.what && std::ranges::find(one.devices, uuid) != one.devices.end();
-      });
-    };
-    if (!step.devices.empty() && !std::ranges::all_of(step.devices, still)) all.push_back(step);
-  }
-  all.insert(all.end(), waiting.begin(), waiting.end());
+  const auto is_replaced = [&](const Step& step) {
+    if (step.devices.empty()) return waits(step.what, step.resource, nullptr);
+    return std::ranges::all_of(step.devices, [&](const std::string& device) {
+      return waits(step.what, step.resource, &device) || waits(What::kSharingMode, {}, &device);
+    });
+  };
+  std::vector<Step> all;
+  std::ranges::remove_copy_if(planned, std::back_inserter(all), is_replaced);
+  std::ranges::copy(waiting, std::back_inserter(all));
   std::ranges::stable_sort(all, {}, &Step::what);
   return all;
 }
