@@ -1,5 +1,7 @@
 #include "mig/driver/checkpoint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -14,7 +16,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kVersion = "v1";
-constexpr std::size_t kMost = 64;  // GPUs, and instances of one: more than there can be
 
 // Slices of a compute instance by its profile's number in NVML (nvml.h, NVML_COMPUTE_INSTANCE_PROFILE_*).
 std::optional<std::uint32_t> slices_of(std::uint32_t number) {
@@ -22,41 +23,14 @@ std::optional<std::uint32_t> slices_of(std::uint32_t number) {
   return number < kSlices.size() ? std::optional(kSlices.at(number)) : std::nullopt;
 }
 
-Error wrong(const std::string& where, const std::string& what) {
-  return fail(Kind::kInvalid, "this is not a checkpoint: " + what, where).error();
+std::unexpected<Error> wrong(const std::string& where, const std::string& what) {
+  return fail(Kind::kInvalid, "this is not a checkpoint: " + what, where);
 }
 
-Result<std::uint32_t> number_in(const Json& object, const char* key, const std::string& where) {
-  const auto value = number_at(object, key);
-  if (!value || *value < 0 || *value > 1000)
-    return std::unexpected(wrong(where, std::string(key) + " is not a number"));
-  return static_cast<std::uint32_t>(*value);
-}
-
-// The list at `key`; null counts as empty, as Go writes it.
-Result<const Json*> list_in(const Json& object, const char* key, const std::string& where) {
-  const Json& list = member_at(object, key);
-  static const Json kNone = Json::array();
-  if (list.is_null()) return &kNone;
-  if (!list.is_array() || list.size() > kMost)
-    return std::unexpected(wrong(where, std::string(key) + " is not a list of at most " + std::to_string(kMost)));
-  return &list;
-}
-
-Result<Checkpoint::Instance> instance_from(const Json& object, const std::string& where) {
-  Checkpoint::Instance instance;
-  TRY(instance.number, number_in(object, "ProfileID", where));
-  const Json& place = member_at(object, "Placement");
-  TRY(instance.place.start, number_in(place, "Start", where + ".Placement"));
-  TRY(instance.place.size, number_in(place, "Size", where + ".Placement"));
-  TRY(const Json* compute, list_in(object, "ComputeInstances", where));
-  for (const Json& one : *compute) {
-    TRY(const std::uint32_t number, number_in(one, "ProfileID", where + ".ComputeInstances"));
-    TRY(const std::uint32_t engines, number_in(one, "EngProfileID", where + ".ComputeInstances"));
-    if (engines != 0) return std::unexpected(wrong(where, "EngProfileID is not 0, the only one that NVIDIA has"));
-    instance.compute.push_back(number);
-  }
-  return instance;
+// Throws what Json throws of a member that is not there or not a number of this kind.
+std::uint32_t number_in(const Json& object, const char* key) {
+  const auto& number = object.at(key).get_ref<const Json::number_unsigned_t&>();
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(number, ~std::uint32_t{0}));
 }
 
 }  // namespace
@@ -84,31 +58,31 @@ std::string checkpoint_text(const std::vector<GpuState>& gpus) {
 
 Result<Checkpoint> parse_checkpoint(std::string_view text) {
   const Json document = json_of(std::string(text));
-  if (!document.is_object()) return std::unexpected(wrong("", "it is not a JSON object"));
-  if (text_at(document, "Version") != kVersion)
-    return std::unexpected(wrong("Version", "it is not \"" + std::string(kVersion) + "\""));
-  const Json& state = member_at(document, "MigState");
-  if (!state.is_object()) return std::unexpected(wrong("MigState", "it is not an object"));
-  TRY(const Json* devices, list_in(state, "Devices", "MigState"));
+  if (!document.is_object()) return wrong("", "it is not a JSON object");
+  if (text_at(document, "Version") != kVersion) return wrong("Version", "it is not \"" + std::string(kVersion) + "\"");
   Checkpoint checkpoint;
-  for (const Json& device : *devices) {
-    const std::string where = "MigState.Devices[" + std::to_string(checkpoint.gpus.size()) + "]";
-    Checkpoint::Gpu gpu;
-    gpu.uuid = text_at(device, "UUID");
-    if (gpu.uuid.empty()) return std::unexpected(wrong(where, "UUID is missing"));
-    if (std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid) != checkpoint.gpus.end())
-      return std::unexpected(wrong(where, "a different entry has the same UUID"));
-    TRY(const std::uint32_t mode, number_in(device, "MigMode", where));
-    if (mode > 1) return std::unexpected(wrong(where, "MigMode is neither 0 nor 1"));
-    gpu.enabled = mode == 1;
-    TRY(const Json* instances, list_in(device, "GpuInstances", where));
-    for (const Json& one : *instances) {
-      TRY(auto instance, instance_from(one, where + ".GpuInstances[" + std::to_string(gpu.instances.size()) + "]"));
-      gpu.instances.push_back(std::move(instance));
+  std::string where = "MigState.Devices";
+  try {
+    for (const Json& device : document.at("MigState").at("Devices")) {  // null is an empty list, as Go writes it
+      const std::string here = where = fmt::format("MigState.Devices[{}]", checkpoint.gpus.size());
+      const std::uint32_t mode = number_in(device, "MigMode");
+      Checkpoint::Gpu gpu{device.at("UUID"), mode == 1, {}};
+      if (std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid) != checkpoint.gpus.end())
+        return wrong(here, "a different entry has the same UUID");
+      if (mode > 1) return wrong(here, "MigMode is neither 0 nor 1");
+      for (const Json& one : member_at(device, "GpuInstances")) {
+        where = fmt::format("{}.GpuInstances[{}]", here, gpu.instances.size());
+        const Json& place = one.at("Placement");
+        auto& instance = gpu.instances.emplace_back(number_in(one, "ProfileID"),
+                                                    Placement{number_in(place, "Start"), number_in(place, "Size")});
+        for (const Json& compute : member_at(one, "ComputeInstances"))
+          instance.compute.push_back(number_in(compute, "ProfileID"));
+      }
+      if (!gpu.enabled && !gpu.instances.empty()) return wrong(here, "GpuInstances is not empty while MigMode is 0");
+      checkpoint.gpus.push_back(std::move(gpu));
     }
-    if (!gpu.enabled && !gpu.instances.empty())
-      return std::unexpected(wrong(where, "GpuInstances is not empty while MigMode is 0"));
-    checkpoint.gpus.push_back(std::move(gpu));
+  } catch (const Json::exception&) {
+    return wrong(where, "a member is missing or is not what it has to be");
   }
   return checkpoint;
 }
@@ -127,7 +101,7 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
   for (const GpuState& gpu : gpus) {
     const auto saved = std::ranges::find(checkpoint.gpus, gpu.uuid, &Checkpoint::Gpu::uuid);
     if (saved == checkpoint.gpus.end() || !gpu.capable) {
-      if (saved != checkpoint.gpus.end() && saved->enabled) refuse("GPU " + std::to_string(gpu.index) + " has no MIG");
+      if (saved != checkpoint.gpus.end() && saved->enabled) refuse(fmt::format("GPU {} has no MIG", gpu.index));
       plan.gpus.push_back(left_alone(gpu));
       continue;
     }
@@ -137,8 +111,8 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
       if (profile == gpu.profiles.end() ||
           (!profile->placements.empty() &&
            std::ranges::find(profile->placements, instance.place) == profile->placements.end())) {
-        refuse("GPU " + std::to_string(gpu.index) + " has no instance of the driver's profile number " +
-               std::to_string(instance.number) + " at slice " + std::to_string(instance.place.start));
+        refuse(fmt::format("GPU {} has no instance of the driver's profile number {} at slice {}", gpu.index,
+                           instance.number, instance.place.start));
         continue;
       }
       Part part{.profile_id = profile->id, .profile = profile->name, .placement = instance.place};
@@ -146,8 +120,7 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
       for (const auto number : instance.compute) {
         const auto slices = slices_of(number);
         if (!slices) {
-          refuse("GPU " + std::to_string(gpu.index) + ": there is no compute instance profile number " +
-                 std::to_string(number));
+          refuse(fmt::format("GPU {}: there is no compute instance profile number {}", gpu.index, number));
           continue;
         }
         part.compute.push_back({start, *slices});
