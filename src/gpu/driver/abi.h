@@ -59,20 +59,6 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68 && alignof(PciInfo) == 4 && offsetof(PciInfo, bus_id) == 36);
 
-struct PciInfoExt {
-  std::uint32_t version;
-  std::uint32_t domain;
-  std::uint32_t bus;
-  std::uint32_t device;
-  std::uint32_t pci_device_id;
-  std::uint32_t pci_subsystem_id;
-  std::uint32_t base_class;
-  std::uint32_t sub_class;
-  char bus_id[32];
-};
-static_assert(sizeof(PciInfoExt) == 64 && offsetof(PciInfoExt, base_class) == 24 && offsetof(PciInfoExt, bus_id) == 32);
-inline constexpr std::uint32_t kPciInfoExtVersion = 0x01000040;
-
 struct Memory {
   std::uint64_t total;
   std::uint64_t free;

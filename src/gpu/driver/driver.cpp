@@ -98,12 +98,8 @@ Result<Gpu> read_gpu(const Library& library, Device device, std::uint32_t index,
   auto pci = reported(f.pci_info, device).value_or(PciInfo{});
   pci.bus_id[sizeof(pci.bus_id) - 1] = '\0';
   gpu.pci_bus_id = pci.bus_id;
-  PciInfoExt ext{};
-  ext.version = kPciInfoExtVersion;
-  if (call(f.pci_info_ext, device, &ext) == Return::kSuccess)
-    gpu.pci_class = ((ext.base_class & 0xff) << 16) | ((ext.sub_class & 0xff) << 8);
-  else  // 0 is unknown: the label gpu.mode is then "unknown", as NVIDIA's is
-    gpu.pci_class = pci_class_of(root, gpu.pci_bus_id).value_or(0);
+  // 0 is unknown: the label gpu.mode is then "unknown", as NVIDIA's is, which looks there, too.
+  gpu.pci_class = pci_class_of(root, gpu.pci_bus_id).value_or(0);
   gpu.pcie_root = pcie_root_of(root, gpu.pci_bus_id);
   if (auto numa_node = numa_node_of(root, gpu.pci_bus_id))
     gpu.numa_node = *numa_node;

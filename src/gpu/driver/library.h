@@ -35,7 +35,6 @@ struct Functions {
   Return (*name)(Device, char*, std::uint32_t) = find({"nvmlDeviceGetName"});
   Return (*minor_number)(Device, std::uint32_t*) = find({"nvmlDeviceGetMinorNumber"});
   Return (*pci_info)(Device, PciInfo*) = find({"nvmlDeviceGetPciInfo_v3"});
-  Return (*pci_info_ext)(Device, PciInfoExt*) = find({"nvmlDeviceGetPciInfoExt"});
   Return (*compute_capability)(Device, std::int32_t*, std::int32_t*) = find({"nvmlDeviceGetCudaComputeCapability"});
   Return (*cuda_cores)(Device, std::uint32_t*) = find({"nvmlDeviceGetNumGpuCores"});
   Return (*attributes)(Device, DeviceAttributes*) = find({"nvmlDeviceGetAttributes_v2"});
