@@ -58,78 +58,54 @@ Walked walk(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallback
                "another program changes the GPU at the same time; check that no second MIG manager runs")};
 }
 
-class LayoutChange {
- public:
-  LayoutChange(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallbacks& callbacks)
-      : admin_(admin), gpu_uuid_(gpu_uuid), callbacks_(callbacks) {}
-
-  MigOutcome run(const Layout& target) {
-    MigOutcome outcome = go(target);
-    if (outcome.what != What::kFailed || outcome.steps.empty()) return outcome;
-    MigOutcome undone = go(*before_);
-    undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
-    if (undone.what == What::kStopped) return undone;
-    undone.why = undone.what == What::kDone ? outcome.why + "; the layout is as before"
-                                            : outcome.why + "; the layout before it is not restored: " + undone.why;
-    if (undone.what != What::kDone) undone.left = to_string(undone.now);
-    undone.what = What::kFailed;
-    return undone;
-  }
-
- private:
+// before: as the GPU was read first.
+MigOutcome change_to(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
+                     const MigCallbacks& callbacks, std::optional<Layout>& before) {
   using What = MigOutcome::What;
-
-  MigOutcome go(const Layout& target) {
-    MigOutcome outcome;
-    bool refused_as_used = false;
-    const auto ends = [&](What what, std::string why) {
-      outcome.what = what;
-      return fail(Kind::kConflict, std::move(why));
-    };
-    const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
-      if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
-      add_users(gpu, callbacks_.users);
-      outcome.now = layout_of(gpu);
-      if (!before_) before_ = outcome.now;
-      auto step = next_step(gpu, target);
-      if (!step || !destroys(*step)) return step;
-      if (step->what == Step::What::kReset)
-        return ends(What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
-      // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
-      for (const auto& blocker : plan_to(gpu, target).blockers)
-        for (const auto& holder : blocker.holders)
-          if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
-            outcome.holders.push_back(holder.who);
-      if (outcome.holders.empty()) return step;
-      return ends(What::kInUse, "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
-    };
-    const auto take = [&](const Step& step) -> Status {
-      if (callbacks_.on_step) callbacks_.on_step(step);
-      outcome.steps.push_back(to_string(step));
-      const auto done = admin_.take(gpu_uuid_, step);
-      refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
-      return done;
-    };
-    const auto [status, is_stopped, stuck] = walk(admin_, gpu_uuid_, callbacks_, next, take);
-    if (!status) outcome.why = to_string(status.error());
-    if (is_stopped) outcome.what = What::kStopped;
-    if (status || outcome.what != What::kDone) return outcome;
-    outcome.what = What::kFailed;
-    if (stuck && refused_as_used) {
-      outcome.what = What::kInUse;
-      outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
-      outcome.why = "cannot " + to_string(*stuck) + ": " + outcome.why;
-    } else if (stuck) {
-      outcome.why = to_string(*stuck) + " failed " + std::to_string(kTries) + " times: " + outcome.why;
-    }
-    return outcome;
+  MigOutcome outcome;
+  bool refused_as_used = false;
+  const auto ends = [&](What what, std::string why) {
+    outcome.what = what;
+    return fail(Kind::kConflict, std::move(why));
+  };
+  const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
+    if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
+    add_users(gpu, callbacks.users);
+    outcome.now = layout_of(gpu);
+    if (!before) before = outcome.now;
+    auto step = next_step(gpu, target);
+    if (!step || !destroys(*step)) return step;
+    if (step->what == Step::What::kReset)
+      return ends(What::kNeedsReset, "the MIG mode takes effect with a reset of the GPU");
+    // All of the way, so that no instance is destroyed for a layout that a later one is in the way of.
+    for (const auto& blocker : plan_to(gpu, target).blockers)
+      for (const auto& holder : blocker.holders)
+        if (std::ranges::find(outcome.holders, holder.who) == outcome.holders.end())
+          outcome.holders.push_back(holder.who);
+    if (outcome.holders.empty()) return step;
+    return ends(What::kInUse, "cannot " + to_string(*step) + ": in use by " + join(outcome.holders, ", "));
+  };
+  const auto take = [&](const Step& step) -> Status {
+    if (callbacks.on_step) callbacks.on_step(step);
+    outcome.steps.push_back(to_string(step));
+    const auto done = admin.take(gpu_uuid, step);
+    refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
+    return done;
+  };
+  const auto [status, is_stopped, stuck] = walk(admin, gpu_uuid, callbacks, next, take);
+  if (!status) outcome.why = to_string(status.error());
+  if (is_stopped) outcome.what = What::kStopped;
+  if (status || outcome.what != What::kDone) return outcome;
+  outcome.what = What::kFailed;
+  if (stuck && refused_as_used) {
+    outcome.what = What::kInUse;
+    outcome.holders = {"a program that the driver does not list (a monitoring daemon, for example)"};
+    outcome.why = "cannot " + to_string(*stuck) + ": " + outcome.why;
+  } else if (stuck) {
+    outcome.why = to_string(*stuck) + " failed " + std::to_string(kTries) + " times: " + outcome.why;
   }
-
-  gpu::MigAdmin& admin_;
-  const std::string& gpu_uuid_;
-  const MigCallbacks& callbacks_;
-  std::optional<Layout> before_;  // as it was read first
-};
+  return outcome;
+}
 
 class PartitionChange {
  public:
@@ -285,7 +261,18 @@ Result<std::vector<std::string>> reset_command(const std::string& driver_root, c
 
 MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
                         const MigCallbacks& callbacks) {
-  return LayoutChange(admin, gpu_uuid, callbacks).run(target);
+  using What = MigOutcome::What;
+  std::optional<Layout> before;
+  MigOutcome outcome = change_to(admin, gpu_uuid, target, callbacks, before);
+  if (outcome.what != What::kFailed || outcome.steps.empty()) return outcome;
+  MigOutcome undone = change_to(admin, gpu_uuid, *before, callbacks, before);
+  undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
+  if (undone.what == What::kStopped) return undone;
+  undone.why = undone.what == What::kDone ? outcome.why + "; the layout is as before"
+                                          : outcome.why + "; the layout before it is not restored: " + undone.why;
+  if (undone.what != What::kDone) undone.left = to_string(undone.now);
+  undone.what = What::kFailed;
+  return undone;
 }
 
 MigPartitionOutcome change_partition(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigPartition& partition,
