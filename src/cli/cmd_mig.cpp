@@ -48,7 +48,7 @@ int read_node(const MigGiven& given, MigNode& node) {
                "{}: cannot read this node's GPUs: {}\n  without a GPU, plan and profiles take a model: --inventory "
                "8xA100-SXM4-40GB\n",
                kName, to_string(read.error()));
-    return status_of(read.error());
+    return read.error().kind == Kind::kDenied ? kMigDenied : kMigFailed;
   }
   node = *std::move(read);
   for (const auto& sentence : node.silent) fmt::print(stderr, "{}: {}\n", kName, sentence);
@@ -96,10 +96,11 @@ int apply_now(const MigGiven& given, MigNode& node) {
   if (!configuration) return kMigUnusable;
   const auto made = mig::make_plan(*configuration, node.gpus, given.mode_only);
   print_problems(made.problems);
-  MigChangeOptions options;
-  if (!given.quiet) options.say = [](const std::string& sentence) { fmt::print("{}\n", sentence); };
-  const int status = carry_out(node, made, options, kName);
-  if (status == 0 && !given.quiet) fmt::print("the node is as configured ({})\n", configuration->name);
+  const auto say = [&given](const std::string& sentence) {
+    if (!given.quiet) fmt::print("{}\n", sentence);
+  };
+  const int status = carry_out(node, made, kName, false, say);
+  if (status == 0) say(fmt::format("the node is as configured ({})", configuration->name));
   return status;
 }
 

@@ -82,10 +82,6 @@ Result<MigNode> read_mig_node(const gpu::NvmlSettings& settings, const std::stri
   return node;
 }
 
-int status_of(const Error& error) {
-  return error.kind == Kind::kDenied ? kMigDenied : kMigFailed;
-}
-
 std::optional<mig::Configuration> choose_configuration(const std::string& path, const std::string& name,
                                                        const std::vector<mig::GpuState>& gpus) {
   mig::ParsedFile parsed;
@@ -121,7 +117,8 @@ Status write_configurations(const mig::ConfigurationFile& file, const std::strin
   return out.good() ? Status{} : fail(Kind::kUnavailable, "cannot write " + path);
 }
 
-int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program) {
+int carry_out(MigNode& node, const mig::Plan& plan, const char* program, bool resets,
+              const std::function<void(const std::string&)>& say) {
   if (!plan.possible()) return kMigUnusable;
   if (plan.blocked()) {
     report_blockers(plan, program);
@@ -130,15 +127,14 @@ int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& opti
   if (plan.as_wanted()) return 0;
   mig::MigCallbacks callbacks;
   callbacks.on_step = [&](const mig::Step& step) {
-    if (options.say) options.say(mig::to_string(step));
+    if (say) say(mig::to_string(step));
   };
   int worst = 0;
   for (const auto& gpu : plan.gpus) {
     if (!gpu.matched || gpu.as_wanted) continue;
-    if (options.say)
-      options.say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
+    if (say) say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
     const auto outcome = mig::apply_layout(*node.admin, gpu.now.uuid, gpu.target, callbacks);
-    worst = std::max(worst, report(outcome, gpu, options.resets, program));
+    worst = std::max(worst, report(outcome, gpu, resets, program));
   }
   return worst;
 }

@@ -33,7 +33,6 @@ struct MigNode {
 // The GPUs of this machine. Pods that hold devices are known if the node agent of `run_dir` answers; "" = do not ask
 // it.
 Result<MigNode> read_mig_node(const gpu::NvmlSettings& settings, const std::string& run_dir);
-int status_of(const Error& error);
 
 // The configuration of that name, without a name the only one: from a file, "-" for the standard input, or "" for the
 // configurations that exist without a file. nullopt: the error was printed.
@@ -42,13 +41,11 @@ std::optional<mig::Configuration> choose_configuration(const std::string& path, 
 // As "yaml" or "json", to the standard output if `path` is "".
 Status write_configurations(const mig::ConfigurationFile& file, const std::string& format, const std::string& path);
 
-struct MigChangeOptions {
-  bool resets = false;  // the caller resets GPUs after a mode change, so a needed reset is not an error
-  std::function<void(const std::string&)> say;  // one sentence per step
-};
 // Carries out the plan. Changes nothing if the plan is impossible or an instance is in use; prints the reason to
-// stderr.
-int carry_out(MigNode& node, const mig::Plan& plan, const MigChangeOptions& options, const char* program);
+// stderr. resets: the caller resets GPUs after a mode change, so a needed reset is not an error. say: one sentence per
+// step.
+int carry_out(MigNode& node, const mig::Plan& plan, const char* program, bool resets,
+              const std::function<void(const std::string&)>& say = {});
 
 void add_mig(CLI::App& app, Process& process);
 

@@ -106,12 +106,9 @@ class HookedChange {
       TRY(node, this_node(process_));
     }
     const auto now = plan_of_(node);
-    MigChangeOptions how;
-    how.resets = !options_.skip_reset.on || options_.mode_only.on;
-    const int status = carry_out(node, now, how, kMigParted);
+    const int status = carry_out(node, now, kMigParted, !options_.skip_reset.on || options_.mode_only.on);
     if (status != kMigNeedsReset) return status == 0 ? 0 : 1;
     if (options_.skip_reset.on) return options_.mode_only.on ? 0 : 1;  // the caller must reset then
-    how.resets = false;
     node.admin.reset();  // the driver refuses a reset while a program has the GPU open
     // As mig-parted does if a change of the mode requires it, but only for these GPUs.
     for (const auto& gpu : now.gpus) {
@@ -123,7 +120,7 @@ class HookedChange {
             fmt::format("GPU {} ({}) could not be reset: {}", gpu.now.index, gpu.now.name, to_string(done.error())));
     }
     TRY(node, this_node(process_));
-    return carry_out(node, plan_of_(node), how, kMigParted) == 0 ? 0 : 1;
+    return carry_out(node, plan_of_(node), kMigParted, false) == 0 ? 0 : 1;
   }
 
   // Runs the commands of one stage in order, up to the first that fails.
