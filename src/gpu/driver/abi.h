@@ -42,8 +42,6 @@ inline constexpr std::uint32_t kNoInstance = 0xffffffff;
 inline constexpr std::uint64_t kMemoryNotAvailable = ~std::uint64_t{0};
 
 // Event bits of RegisterEvents.
-inline constexpr std::uint64_t kEventEccSingle = 0x1;
-inline constexpr std::uint64_t kEventEccDouble = 0x2;
 inline constexpr std::uint64_t kEventXid = 0x8;
 inline constexpr std::uint64_t kEventMigChange = 0x100;
 inline constexpr std::uint64_t kEventDemand = 0x8000;  // the value of field 230 has changed; since 570

@@ -56,9 +56,7 @@ bool has_left(const std::string& system_root, const Gpu& gpu);
 
 struct GpuEvent {
   enum class What {
-    kXid,  // number in `xid`
-    kEccDouble,
-    kEccSingle,
+    kXid,          // number in `xid`
     kLost,         // the GPU no longer answers
     kBack,         // it answers again
     kDemand,       // the recovery action that the driver requests has changed: call ask_use()

@@ -25,7 +25,6 @@ constexpr int kFreshStartPause = 3;  // … each after a pause this many times l
 constexpr int kMostEventFailures = 6;  // in a row; then the library is restarted
 constexpr std::uint32_t kEventWaitMs = 1;
 constexpr int kEventsPerTurn = 64;  // so that a burst of events does not delay requests
-constexpr std::uint64_t kFaults = kEventXid | kEventEccDouble | kEventEccSingle;
 
 std::unique_ptr<os::Loop> open_loop() {
   auto loop = os::Loop::open();
@@ -302,16 +301,16 @@ void Events::watch(const Held& gpu) {
   std::uint64_t supported = 0;
   if (const Return code = call(f.supported_events, gpu.device, &supported); code != Return::kSuccess)
     return refused(code, "nvmlDeviceGetSupportedEventTypes");
-  // One call per group of bits: older drivers refuse a bit that they do not know together with all others of the call.
-  const auto add = [&](std::uint64_t bits) {
-    const Return code = call(f.register_events, gpu.device, bits, set_);
+  // One call per bit: older drivers refuse a bit that they do not know together with all others of the call.
+  const auto add = [&](std::uint64_t bit) {
+    const Return code = call(f.register_events, gpu.device, bit, set_);
     if (code == Return::kSuccess) registered_.insert(gpu.uuid);
     return code;
   };
   if (faults_) {
-    if (const std::uint64_t faults = kFaults & supported; (faults & kEventXid) == 0) {
+    if ((supported & kEventXid) == 0) {
       note(unsupported_, "this GPU or its driver reports no XID events");
-    } else if (const Return code = add(faults); code != Return::kSuccess) {
+    } else if (const Return code = add(kEventXid); code != Return::kSuccess) {
       refused(code, "nvmlDeviceRegisterEvents");
     }
     if ((supported & kEventDemand) != 0) add(kEventDemand);
@@ -382,19 +381,14 @@ void Session::flush_events() {
 }
 
 bool Session::deliver(const EventData& event) {
-  using What = GpuEvent::What;
-  constexpr std::pair<std::uint64_t, What> kKinds[] = {{kEventDemand, What::kDemand},
-                                                       {kEventXid, What::kXid},
-                                                       {kEventEccDouble, What::kEccDouble},
-                                                       {kEventEccSingle, What::kEccSingle}};
-  const auto* kind = std::ranges::find_if(kKinds, [&](const auto& each) { return each.first == event.event_type; });
-  if (kind == std::end(kKinds)) return event.event_type == kEventMigChange;
-  report(&Callbacks::on_event, {.what = kind->second,
-                                .gpu_uuid = uuid_of(event.device),
-                                .xid = kind->second == What::kXid ? event.event_data : 0,
-                                .gpu_instance = event.gpu_instance,
-                                .compute_instance = event.compute_instance});
-  return false;
+  const bool xid = event.event_type == kEventXid;
+  if (xid || event.event_type == kEventDemand)
+    report(&Callbacks::on_event, {.what = xid ? GpuEvent::What::kXid : GpuEvent::What::kDemand,
+                                  .gpu_uuid = uuid_of(event.device),
+                                  .xid = xid ? event.event_data : 0,
+                                  .gpu_instance = event.gpu_instance,
+                                  .compute_instance = event.compute_instance});
+  return event.event_type == kEventMigChange;
 }
 
 std::string Session::uuid_of(Device device) const {

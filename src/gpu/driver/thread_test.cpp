@@ -81,14 +81,14 @@ TEST(NvmlThread, ReportsAnXidWithItsGpuAndInstances) {
   watcher.thread().ask_use();  // answered after the events were registered
   ASSERT_TRUE(watcher.until([&] { return !watcher.uses.empty(); }));
   sim.node().raise({.gpu = 1, .kind = sim::EventKind::kXid, .data = 94, .gpu_instance = 3, .compute_instance = 0});
-  sim.node().raise({.gpu = 0, .kind = sim::EventKind::kEccDouble});
+  sim.node().raise({.gpu = 0, .kind = sim::EventKind::kXid, .data = 48});
   ASSERT_TRUE(watcher.until([&] { return watcher.events.size() == 2; }));
   EXPECT_EQ(watcher.events[0].what, GpuEvent::What::kXid);
   EXPECT_EQ(watcher.events[0].xid, 94u);
   EXPECT_EQ(watcher.events[0].gpu_uuid, sim.node().gpus()[1].uuid);
   EXPECT_EQ(watcher.events[0].gpu_instance, 3u);
   EXPECT_EQ(watcher.events[0].compute_instance, 0u);
-  EXPECT_EQ(watcher.events[1].what, GpuEvent::What::kEccDouble);
+  EXPECT_EQ(watcher.events[1].xid, 48u);
   EXPECT_EQ(watcher.events[1].gpu_uuid, sim.node().gpus()[0].uuid);
 }
 

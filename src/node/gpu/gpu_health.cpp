@@ -111,10 +111,6 @@ bool GpuHealth::on_event(const gpu::GpuEvent& event, const gpu::Inventory& inven
       log::info("driver.answering");
       silent_.clear();
       return !off();
-    case What::kEccDouble:
-    case What::kEccSingle:
-      log::warning("gpu.ecc", {{"gpu", gpu}, {"double_bit", event.what == What::kEccDouble}});
-      return false;
   }
   return false;
 }
