@@ -237,17 +237,7 @@ std::string yaml_key(std::string_view text) {
   // What begins with a letter and has none of YAML's words reads as text.
   if (plain && std::holds_alternative<std::string>(config::resolve_plain(text)) && text.front() != '-')
     return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      quoted += {'\\', c};
-    else if (byte < 0x20 || byte == 0x7f)
-      quoted += fmt::format("\\x{:02x}", byte);
-    else
-      quoted += c;
-  }
-  return quoted + '"';
+  return json_text(nlohmann::json(text));  // which YAML reads as well
 }
 
 DeviceFilter filter_of(const GpuState& gpu) {
