@@ -145,7 +145,7 @@ Entry read_entry(const Value& value) {
   const Value mode = value.member("mig-enabled"), instances = value.member("mig-devices");
   if (mode.absent()) mode.error("is missing", "write mig-enabled: true or false");
   read_instances(instances, entry);
-  const auto enabled = mode.boolean();
+  const auto enabled = mode.absent() ? std::nullopt : mode.boolean();
   entry.enabled = enabled.value_or(false);
   if (entry.enabled && !instances.given())
     instances.error("is missing while mig-enabled is true",
