@@ -63,7 +63,8 @@ Result<Checkpoint> parse_checkpoint(std::string_view text) {
   Checkpoint checkpoint;
   std::string where = "MigState.Devices";
   try {
-    for (const Json& device : document.at("MigState").at("Devices")) {  // null is an empty list, as Go writes it
+    const Json& devices = document.at("MigState").at("Devices");
+    for (const Json& device : devices) {  // null is an empty list, as Go writes it
       const std::string here = where = fmt::format("MigState.Devices[{}]", checkpoint.gpus.size());
       const std::uint32_t mode = number_in(device, "MigMode");
       Checkpoint::Gpu gpu{device.at("UUID"), mode == 1, {}};
