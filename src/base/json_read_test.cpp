@@ -1,4 +1,3 @@
-#include "base/json_read.h"
 
 #include <gtest/gtest.h>
 

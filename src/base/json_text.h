@@ -1,11 +1,15 @@
 #pragma once
-// The only place that turns a JSON value into text, and that parses JSON from other processes. Strings may hold any
-// bytes (a configuration, a driver, a proxy's page): bytes that are not UTF-8 become U+FFFD instead of an exception.
-// Pure.
+// The only place that turns a JSON value into text, and that parses and reads JSON from other processes. Strings may
+// hold any bytes (a configuration, a driver, a proxy's page): bytes that are not UTF-8 become U+FFFD instead of an
+// exception. Pure.
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tranche {
 
@@ -21,5 +25,24 @@ nlohmann::json json_of(std::string_view text);
 // list is never held as a whole. The elements are invalid if the result is discarded.
 nlohmann::json json_of_list(std::string_view text, std::string_view key,
                             const std::function<void(const nlohmann::json&)>& element);
+
+// Members of a JSON value from another process, which is not trusted: a member of the wrong type counts as absent, and
+// nothing throws. For documents in which every fault is reported, see the strict readers of their owners
+// (gpu/inventory/inventory_json.cpp, mps/protocol/requests.cpp).
+
+// A returned reference lives as long as `object`, or indefinitely if the member is absent.
+const nlohmann::json& member_at(const nlohmann::json& object, std::string_view key);  // null when absent
+const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
+const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
+
+std::string text_at(const nlohmann::json& object, std::string_view key);                             // "" when absent
+std::vector<std::string> texts_at(const nlohmann::json& object, std::string_view key);               // those of a list
+std::map<std::string, std::string> text_map_at(const nlohmann::json& object, std::string_view key);  // of an object
+std::optional<std::int64_t> number_at(const nlohmann::json& object, std::string_view key);
+std::uint64_t count_at(const nlohmann::json& object, std::string_view key);  // 0 when absent or negative
+bool truth_at(const nlohmann::json& object, std::string_view key);           // false when absent
+
+// The value itself; absent if it is not a whole number or does not fit.
+std::optional<std::int64_t> number_of(const nlohmann::json& value);
 
 }  // namespace tranche

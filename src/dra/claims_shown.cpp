@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
+#include "base/json_text.h"
 
 namespace tranche::dra {
 namespace {

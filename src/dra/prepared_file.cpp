@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/enum_names.h"
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 

@@ -8,7 +8,6 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 

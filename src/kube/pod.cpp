@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_read.h"
+#include "base/json_text.h"
 
 namespace tranche::kube {
 namespace {

@@ -6,7 +6,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/problem.h"
 #include "base/text.h"

@@ -17,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "cdi/spec.h"

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "dra/claim_spec.h"

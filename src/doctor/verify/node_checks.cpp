@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
+#include "base/json_text.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "doctor/verify/checks.h"

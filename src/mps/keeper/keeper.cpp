@@ -9,7 +9,6 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/version.h"
 #include "mps/relay/relay_packet.h"

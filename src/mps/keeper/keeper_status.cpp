@@ -3,7 +3,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 
 namespace tranche::mps {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "dra/slices.h"
 #include "kube/access.h"

@@ -7,7 +7,6 @@
 #include <set>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"

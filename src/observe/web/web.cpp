@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/version.h"

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/problem.h"
 #include "base/text.h"

@@ -16,7 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/terminal_text.h"
 #include "base/text.h"

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "config/live/config_source.h"
 #include "gpu/driver/nvml.h"

@@ -16,7 +16,6 @@
 #include <string>
 #include <utility>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/verify/checks.h"

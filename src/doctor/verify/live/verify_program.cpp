@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/json_read.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "config/live/config_source.h"
