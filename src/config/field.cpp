@@ -23,14 +23,12 @@ std::optional<Duration> duration_in(const Value& value) {
 
 // NVIDIA's intervals: any duration, also a bare number, which counts nanoseconds.
 void read_interval(const Value& value, const char* remedy, Duration& into) {
-  const Scalar scalar = scalar_of(value.node());
-  if (const auto* text = std::get_if<std::string>(&scalar))
+  if (const auto text = value.plain_text())
     return value.error("must be a duration, but is " + in_quotes(*text), remedy);
-  const auto* integer = std::get_if<std::int64_t>(&scalar);
-  const auto* real = std::get_if<double>(&scalar);
-  if (integer == nullptr && (real == nullptr || !(*real > -9.2e18 && *real < 9.2e18)))
-    return value.wrong_type("a duration", remedy);
-  into = Duration(integer != nullptr ? *integer : static_cast<std::int64_t>(*real));
+  const auto integer = value.as<std::int64_t>();
+  const auto real = value.as<double>();
+  if (!integer && !(real && *real > -9.2e18 && *real < 9.2e18)) return value.wrong_type("a duration", remedy);
+  into = Duration(integer ? *integer : static_cast<std::int64_t>(*real));
   if (into < std::chrono::seconds(1))
     value.warn("is a bare number, which counts nanoseconds: labels would be renewed without a pause",
                "write a unit: " + value.node().text + "s");
@@ -111,7 +109,6 @@ bool is_other_unit(const Value& value) {
 template <class Policy>
 void read_policy(const Value& value, const std::string& what, const std::string& remedy, Policy& into) {
   using Kind = typename Policy::Kind;
-  if (!value.note_given()) return;
   if constexpr (requires { into.factor_hundredths; })
     if (value.is(Node::Kind::kMapping)) {
       const auto key = only_key(value, remedy);
@@ -160,19 +157,21 @@ std::string wrong_word(std::span<const std::string_view> words, const std::strin
          (meant.empty() ? "" : " (did you mean " + meant + "?)");
 }
 
-void read_into(const Value& value, const Key& key, std::string& into) {
-  if (key.type != KeyType::kDriver) return value.read(into);
-  if (value.note_given()) read_driver_name(value, key.most, into);
+void read_given(const Value& value, const Key&, bool& into) {
+  into = value.boolean().value_or(into);
 }
 
-void read_into(const Value& value, const Key& key, std::uint32_t& into) {
-  if (!value.note_given()) return;
+void read_given(const Value& value, const Key& key, std::string& into) {
+  if (key.type == KeyType::kDriver) return read_driver_name(value, key.most, into);
+  into = value.text().value_or(into);
+}
+
+void read_given(const Value& value, const Key& key, std::uint32_t& into) {
   const auto count = value.integer(key.least, key.most, "write a number in this range, or remove it");
   if (count) into = static_cast<std::uint32_t>(*count);
 }
 
-void read_into(const Value& value, const Key& key, Duration& into) {
-  if (!value.note_given()) return;
+void read_given(const Value& value, const Key& key, Duration& into) {
   const bool bounded = key.most != 0;
   const std::string remedy = bounded ? "write for example " + key.usual : "write for example 60s, 1m30s or infinite";
   if (value.node().kind != Node::Kind::kScalar) return value.wrong_type("a duration", remedy);
@@ -190,11 +189,9 @@ void read_into(const Value& value, const Key& key, Duration& into) {
   into = *duration;
 }
 
-void read_into(const Value& value, Imex& into) {
-  if (!value.note_given()) return;
+void read_given(const Value& value, const Key&, Imex& into) {
   const char* remedy = "write channelIDs: [0], or remove it";
-  if (value.node().kind != Node::Kind::kSequence) return value.wrong_type("a list of whole numbers", remedy);
-  for (const Value& item : value.items()) {
+  for (const Value& item : value.of(Node::Kind::kSequence, "a list of whole numbers", remedy).items()) {
     const auto id = item.integer();
     if (!id) continue;
     if (*id == 0 && !std::exchange(into.channel, true)) continue;
@@ -204,8 +201,7 @@ void read_into(const Value& value, Imex& into) {
   }
 }
 
-void read_into(const Value& value, std::vector<ListStrategy>& into) {
-  if (!value.note_given()) return;
+void read_given(const Value& value, const Key&, std::vector<ListStrategy>& into) {
   const bool single = value.node().kind == Node::Kind::kScalar;
   if (!single && value.node().kind != Node::Kind::kSequence)
     return value.wrong_type("a word or a list of words", "write for example deviceListStrategy: [envvar]");
@@ -241,26 +237,24 @@ std::optional<Bytes> read_memory_size(const Value& value, const std::string& rem
                        remedy);
 }
 
-void read_into(const Value& value, ThreadsPolicy& into) {
+void read_given(const Value& value, const Key&, ThreadsPolicy& into) {
   read_policy(value, "equal, open, tenant, a factor or a number of SMs",
               "write equal, open, tenant, {factor: 2} or {sms: 16}", into);
 }
 
-void read_into(const Value& value, MemoryPolicy& into) {
+void read_given(const Value& value, const Key&, MemoryPolicy& into) {
   read_policy(value, "equal, open, tenant, a factor or a size with a unit",
               "write equal, open, tenant, {factor: 1.5}, or a size such as 4Gi", into);
 }
 
-void read_into(const Value& value, Reserve& into) {
+void read_given(const Value& value, const Key&, Reserve& into) {
   read_policy(value, "none, auto or a size with a unit", "write none, auto, or a size such as 600Mi", into);
 }
 
-void read_into(const Value& list, std::vector<DeviceRef>& into) {
-  if (!list.note_given()) return;
+void read_given(const Value& list, const Key&, std::vector<DeviceRef>& into) {
   const char* remedy = "write a UUID, a PCI address (0000:3b:00.0), an index, or a model with * (\"NVIDIA H200*\")";
-  if (list.node().kind != Node::Kind::kSequence) return list.wrong_type("a list", remedy);
   if (list.node().items.size() > 1000) return list.error("has more than 1,000 GPUs", remedy);
-  for (const Value& item : list.items()) {
+  for (const Value& item : list.of(Node::Kind::kSequence, "a list", remedy).items()) {
     if (auto ref = device_reference(item);
         ref && !ref->text.starts_with("MIG-") && ref->text.find(':') == std::string::npos) {
       into.push_back(*std::move(ref));
@@ -274,12 +268,12 @@ void read_into(const Value& list, std::vector<DeviceRef>& into) {
   }
 }
 
-void read_into(const Value& devices, Dra& into) {
-  if (!devices.given() || devices.node().kind != Node::Kind::kSequence) return devices.read_word(into.devices);
+void read_given(const Value& devices, const Key& key, Dra& into) {
+  if (!devices.is(Node::Kind::kSequence)) return read_given(devices, key, into.devices);
   if (devices.node().items.empty())
     return devices.error("is an empty list", "write the GPUs of claims, such as [0, 1], or the word none");
   into.devices = DraDevices::kListed;
-  read_into(devices, into.listed);
+  read_given(devices, key, into.listed);
 }
 
 std::optional<std::string> read_resource_name(const Value& value) {
@@ -291,12 +285,9 @@ std::optional<std::string> read_resource_name(const Value& value) {
 }
 
 std::optional<DeviceRef> device_reference(const Value& item) {
-  const Scalar scalar = scalar_of(item.node());
-  if (const auto* text = std::get_if<std::string>(&scalar))
-    return is_device_reference(*text) ? std::optional(DeviceRef{*text}) : std::nullopt;
-  const auto* index = std::get_if<std::int64_t>(&scalar);
-  if (index == nullptr || *index < 0) return std::nullopt;
-  return DeviceRef{std::to_string(*index)};
+  const auto index = item.as<std::int64_t>();
+  const auto text = index ? std::to_string(*index) : item.plain_text().value_or("");
+  return is_device_reference(text) ? std::optional(DeviceRef{text}) : std::nullopt;
 }
 
 Assigned assign_to(std::string& into, const GivenTexts& given) {

@@ -16,30 +16,30 @@ namespace tranche::config {
 
 using Texts = std::vector<std::string>;
 
-// An absent value leaves `into` unchanged; an invalid one is reported and leaves it unchanged too.
-void read_into(const Value& value, const Key& key, std::string& into);
-void read_into(const Value& value, const Key& key, std::uint32_t& into);
-void read_into(const Value& value, const Key& key, Duration& into);
-void read_into(const Value& value, Imex& into);  // its channel
-void read_into(const Value& value, std::vector<ListStrategy>& into);
-void read_into(const Value& list, std::vector<DeviceRef>& into);  // patterns of GPUs
-void read_into(const Value& devices, Dra& into);                  // dra.devices: none, all, or a list of them
-void read_into(const Value& value, ThreadsPolicy& into);          // equal, open, tenant, {factor: 2}, {sms: 16}
-void read_into(const Value& value, MemoryPolicy& into);           // equal, open, tenant, {factor: 2}, 4Gi
-void read_into(const Value& value, Reserve& into);                // none, auto, 600Mi
+// Of a value that is given. An invalid one is reported and leaves `into` unchanged.
+void read_given(const Value& value, const Key&, bool& into);
+void read_given(const Value& value, const Key& key, std::string& into);
+void read_given(const Value& value, const Key& key, std::uint32_t& into);
+void read_given(const Value& value, const Key& key, Duration& into);
+void read_given(const Value& value, const Key&, Imex& into);  // its channel
+void read_given(const Value& value, const Key&, std::vector<ListStrategy>& into);
+void read_given(const Value& list, const Key&, std::vector<DeviceRef>& into);  // patterns of GPUs
+void read_given(const Value& devices, const Key&, Dra& into);                  // dra.devices: none, all, or a list
+void read_given(const Value& value, const Key&, ThreadsPolicy& into);  // equal, open, tenant, {factor: 2}, {sms: 16}
+void read_given(const Value& value, const Key&, MemoryPolicy& into);   // equal, open, tenant, {factor: 2}, 4Gi
+void read_given(const Value& value, const Key&, Reserve& into);        // none, auto, 600Mi
 template <Enumeration Enum>
-void read_into(const Value& value, std::optional<Enum>& into) {
-  if (!value.note_given()) return;
+void read_given(const Value& value, const Key&, Enum& into) {
+  into = value.word<Enum>().value_or(into);
+}
+template <Enumeration Enum>
+void read_given(const Value& value, const Key&, std::optional<Enum>& into) {
   if (const auto word = value.word<Enum>()) into = word;
 }
+// The same of any value: one that is absent leaves `into` unchanged too.
 template <class T>
-void read_into(const Value& value, const Key&, T& into) {
-  if constexpr (Enumeration<T>)
-    value.read_word(into);
-  else if constexpr (requires { value.read(into); })
-    value.read(into);
-  else if constexpr (requires { read_into(value, into); })
-    read_into(value, into);
+void read_into(const Value& value, T& into, const Key& key = {}) {
+  if (value.note_given()) read_given(value, key, into);
 }
 // Absent, with a Problem, if it is not valid: a size, and a resource's full name.
 std::optional<Bytes> read_memory_size(const Value& value, const std::string& remedy);
@@ -99,9 +99,6 @@ constexpr KeyType type_of() {
   if constexpr (std::is_same_v<T, Texts>) return KeyType::kTexts;
   return KeyType::kText;
 }
-
-// The part of parse() for `sharing`, and for a fork's `individualGPU`, which makes entries of sharing.mps.
-void parse_sharing(const Value& section, const Value& individual, Sharing& sharing);
 
 // Whether it is a setting with one value, of a section that this configuration uses.
 bool is_in_effect(const Key& key, const Config& config);

@@ -16,11 +16,6 @@ Key section(std::string path, std::string_view meaning, KeyCase below, Origin or
       .path = std::move(path), .type = kSection, .origin = origin, .sample = "{}", .meaning = meaning, .below = below};
 }
 
-Key entries(std::string path, std::string sample, std::string_view meaning, Origin origin = kNvidia) {
-  return {
-      .path = std::move(path), .type = kSections, .origin = origin, .sample = std::move(sample), .meaning = meaning};
-}
-
 Key key(std::string path, KeyType type, Origin origin, std::string usual, std::string sample, std::string_view meaning,
         std::string_view see = {}) {
   return {.path = std::move(path),
@@ -62,7 +57,8 @@ Key of(Key row) {
   if (row.sample.empty())
     row.sample = row.type == kSomeGpus ? "all" : row.type == kChannels ? "[0]" : row.type == kCount ? "1" : row.usual;
   if (row.sample.empty()) row.sample = "/";
-  row.read = [](const Value& value, const Key& key, Config& config) { read_into(value, key, Field(config)); };
+  if constexpr (!std::is_same_v<Member, Texts>)
+    row.read = [](const Value& value, const Key& key, Config& config) { read_into(value, Field(config), key); };
   row.json = [](const Config& config) { return json_value(Field(config)); };
   if constexpr (requires(Config& config) { assign_to(Field(config), GivenTexts{}); })
     row.assign = [](Config& config, const GivenTexts& given) { return assign_to(Field(config), given); };
@@ -176,7 +172,7 @@ void add_program_flags(Rows& rows) {
                                                 {"machine-type-file"}, {"GFD_MACHINE_TYPE_FILE"}, {kDiscovery}, kPath),
        section("resources", "Checked and not used, as in NVIDIA's programs", KeyCase::kAny, kUnused)});
   for (const std::string list : {"resources.gpus", "resources.mig"}) {
-    rows.push_back(entries(list, R"([{pattern: "*", name: gpu}])", "rules for naming resources", kUnused));
+    rows.push_back(key(list, kSections, kUnused, "", R"([{pattern: "*", name: gpu}])", "rules for naming resources"));
     rows.push_back(key(list + "[].pattern", kText, kUnused, "", R"("*")", "pattern for a model or profile"));
     rows.push_back(key(list + "[].name", kText, kUnused, "", "gpu", "name of the resource"));
   }
@@ -205,7 +201,8 @@ void add_section(Rows& rows, const std::string& at, std::string_view meaning, bo
        key(at + ".renameByDefault", kSwitch, kNvidia, "false", "true", "advertise NAME.shared instead of NAME"),
        key(at + ".failRequestsGreaterThanOne", kSwitch, kNvidia, mps ? "true" : "false", "false",
            "a container may hold only one slot"),
-       entries(at + ".resources", "[{name: nvidia.com/gpu, replicas: 4}]", "resources to share; required"),
+       key(at + ".resources", kSections, kNvidia, "", "[{name: nvidia.com/gpu, replicas: 4}]",
+           "resources to share; required"),
        key(entry + "name", kResource, kNvidia, "", "nvidia.com/gpu",
            "resource to share, required; the prefix nvidia.com/ is optional"),
        counted(key(entry + "replicas", kCount, kNvidia, "", "4",
@@ -309,8 +306,8 @@ void add_individual(Rows& rows) {
       {section("individualGPU", "A fork's form of one resource per GPU", KeyCase::kExact, kFork),
        key("individualGPU.enabled", kSwitch, kFork, "false", "false", "whether the section applies"),
        key("individualGPU.namePattern", kNames, kFork, "gpu%d", R"("gpu%d")", "names of the resources"),
-       entries("individualGPU.gpuConfigs", "[{index: 0, mps: {enabled: true, replicas: 20}}]", "one entry per GPU",
-               kFork),
+       key("individualGPU.gpuConfigs", kSections, kFork, "", "[{index: 0, mps: {enabled: true, replicas: 20}}]",
+           "one entry per GPU"),
        key(gpu + "index", kIndex, kFork, "", "0", "index of the GPU"),
        key(gpu + "uuid", kText, kFork, "", "GPU-8dcd427f-483b-b48f-d7e5-75fb19a52b76", "UUID of the GPU"),
        key(gpu + "name", kResource, kFork, "", "gpu0", "name of its resource"),

@@ -24,11 +24,7 @@ std::string text(const Value& mapping, std::string_view key) {
 }
 
 std::vector<Value> items(const Value& mapping, std::string_view key) {
-  const Value list = mapping.member(key);
-  if (!list.given()) return {};
-  if (list.node().kind == Node::Kind::kSequence) return list.items();
-  list.wrong_type("a list", "write it as a list");
-  return {};
+  return mapping.member(key).of(Node::Kind::kSequence, "a list", "write it as a list").items();
 }
 
 std::string below(const Value& value, std::string path) {

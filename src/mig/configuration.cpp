@@ -97,9 +97,8 @@ void read_devices(const Value& value, Entry& into) {
   into.devices.emplace();
   if (value.node().items.empty()) value.warn("names no GPU, so the entry has no effect", "write devices: all");
   for (const Value& item : value.items()) {
-    const auto scalar = config::scalar_of(item.node());
-    const auto* index = std::get_if<std::int64_t>(&scalar);
-    if (index == nullptr || *index < 0 || *index > kHighestIndex)
+    const auto index = item.as<std::int64_t>();
+    if (!index || *index < 0 || *index > kHighestIndex)
       item.wrong_type("the index of a GPU", "write for example [0, 1]");
     else if (std::ranges::find(*into.devices, *index) != into.devices->end())
       item.warn(fmt::format("names GPU {} again", *index), "remove one of them");
@@ -185,7 +184,7 @@ void read_file(const Value& file, ConfigurationFile& into) {
 constexpr const char* kHooksFile = "a hooks file";
 
 void read_word(const Value& value, std::string& into) {
-  if (has(Node::Kind::kScalar, value, "a text", "write it in quotes")) into = value.node().text;
+  into = value.of(Node::Kind::kScalar, "a text", "write it in quotes").node().text;
 }
 
 Hook read_hook(const Value& value) {
@@ -194,10 +193,11 @@ Hook read_hook(const Value& value) {
   refuse_unknown(value, {"command", "args", "envs", "workdir"}, kHooksFile);
   read_word(value.member("command"), hook.command);
   read_word(value.member("workdir"), hook.workdir);
-  if (const Value args = value.member("args"); has(Node::Kind::kSequence, args, "a list", "write [\"-c\", \"…\"]"))
-    for (const Value& argument : args.items()) read_word(argument, hook.args.emplace_back());
-  if (const Value envs = value.member("envs"); has(Node::Kind::kMapping, envs, "a mapping", "write NAME: value"))
-    for (const auto& env : envs.node().members) read_word(envs.value_of(env), hook.envs[env.key]);
+  for (const Value& argument :
+       value.member("args").of(Node::Kind::kSequence, "a list", "write [\"-c\", \"…\"]").items())
+    read_word(argument, hook.args.emplace_back());
+  const Value envs = value.member("envs").of(Node::Kind::kMapping, "a mapping", "write NAME: value");
+  for (const auto& env : envs.node().members) read_word(envs.value_of(env), hook.envs[env.key]);
   if (hook.command.empty()) value.absent("command").error("is missing", "name the program to run");
   return hook;
 }
@@ -205,13 +205,12 @@ Hook read_hook(const Value& value) {
 void read_hooks(const Value& file, Hooks& hooks) {
   refuse_unknown(file, {"version", "hooks"}, kHooksFile);
   read_version(file);
-  const Value stages = file.member("hooks");
-  if (!has(Node::Kind::kMapping, stages, "a mapping of stages", "write apply-start:")) return;
+  const Value stages = file.member("hooks").of(Node::Kind::kMapping, "a mapping of stages", "write apply-start:");
+  const char* remedy = "write - command: and args: below it";
   for (const auto* one :
        refuse_unknown(stages, {"apply-start", "pre-apply-mode", "pre-apply-config", "apply-exit"}, kHooksFile))
-    if (const Value stage = stages.value_of(*one);
-        has(Node::Kind::kSequence, stage, "a list of commands", "write - command: and args: below it"))
-      for (const Value& hook : stage.items()) hooks[one->key].push_back(read_hook(hook));
+    for (const Value& hook : stages.value_of(*one).of(Node::Kind::kSequence, "a list of commands", remedy).items())
+      hooks[one->key].push_back(read_hook(hook));
 }
 
 // The problems of a document that `read` takes apart.

@@ -184,14 +184,11 @@ Scalar resolve_plain(std::string_view text) {
 }
 
 std::string describe(const Scalar& scalar) {
-  struct Describe {
-    std::string operator()(Null) const { return "nothing"; }
-    std::string operator()(bool value) const { return value ? "true" : "false"; }
-    std::string operator()(std::int64_t value) const { return fmt::format("the number {}", value); }
-    std::string operator()(double value) const { return fmt::format("the number {}", value); }
-    std::string operator()(const std::string& value) const { return "the text " + in_quotes(value); }
-  };
-  return std::visit(Describe{}, scalar);
+  if (const auto* value = std::get_if<bool>(&scalar)) return *value ? "true" : "false";
+  if (const auto* value = std::get_if<std::int64_t>(&scalar)) return fmt::format("the number {}", *value);
+  if (const auto* value = std::get_if<double>(&scalar)) return fmt::format("the number {}", *value);
+  const auto* text = std::get_if<std::string>(&scalar);
+  return text == nullptr ? "nothing" : "the text " + in_quotes(*text);
 }
 
 }  // namespace tranche::config

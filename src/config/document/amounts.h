@@ -14,9 +14,7 @@
 
 namespace tranche::config {
 
-struct Null {
-  friend bool operator==(const Null&, const Null&) = default;
-};
+using Null = std::monostate;
 using Scalar = std::variant<Null, bool, std::int64_t, double, std::string>;
 
 // An integer beyond 64 bits is returned as a double.

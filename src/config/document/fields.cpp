@@ -104,9 +104,20 @@ void report_other_schemes(const Value& value) {
 
 }  // namespace
 
+const Node& Value::node() const {
+  static const Node kNone;
+  return node_ == nullptr ? kNone : *node_;
+}
+
 bool Value::null() const {
-  return node_ != nullptr && (node_->kind == Node::Kind::kNull ||
-                              (node_->kind == Node::Kind::kScalar && std::holds_alternative<Null>(scalar_of(*node_))));
+  const bool single = is(Node::Kind::kNull) || is(Node::Kind::kScalar);
+  return !absent() && single && std::holds_alternative<Null>(scalar_of(*node_));
+}
+
+Value Value::of(Node::Kind kind, std::string_view expected, std::string remedy) const {
+  if (given() && is(kind)) return *this;
+  if (given()) wrong_type(expected, std::move(remedy));
+  return {nullptr, path_, place_, *findings_};
 }
 
 Value Value::value_of(const Member& member, std::string_view key) const {
@@ -127,9 +138,8 @@ Value Value::absent(std::string_view key) const {
 
 Value Value::member(std::string_view key) const {
   const Member* found = nullptr;
-  if (!absent() && is(Node::Kind::kMapping))
-    for (const Member& each : node_->members)
-      if (each.key == key) found = &each;
+  for (const Member& each : node().members)
+    if (each.key == key) found = &each;
   return found == nullptr ? absent(key) : value_of(*found);
 }
 
@@ -157,8 +167,7 @@ void Value::wrong_type(std::string_view expected, std::string remedy) const {
 }
 
 std::optional<bool> Value::boolean() const {
-  const Scalar scalar = scalar_of(*node_);
-  if (const auto* value = std::get_if<bool>(&scalar)) return *value;
+  if (const auto value = as<bool>()) return value;
   const bool word_in_quotes = node_->quoted && std::holds_alternative<bool>(resolve_plain(node_->text));
   wrong_type("true or false", word_in_quotes ? "write " + node_->text + " without quotes" : "write true or false");
   return std::nullopt;
@@ -179,12 +188,6 @@ std::optional<std::int64_t> Value::integer(std::int64_t least, std::int64_t most
       std::move(remedy));
 }
 
-std::optional<std::string> Value::plain_text() const {
-  const Scalar scalar = scalar_of(*node_);
-  const auto* value = std::get_if<std::string>(&scalar);
-  return value != nullptr ? std::optional(*value) : std::nullopt;
-}
-
 std::optional<std::string> Value::text() const {
   if (auto value = plain_text()) return value;
   const bool scalar_of_other_type = node_->kind == Node::Kind::kScalar;
@@ -202,12 +205,9 @@ void Value::report_word(std::span<const std::string_view> words, const std::opti
 
 std::vector<Value> Value::items() const {
   std::vector<Value> values;
-  values.reserve(node_->items.size());
-  for (std::size_t i = 0; i < node_->items.size(); ++i) {
-    const Node& item = *node_->items[i];
-    values.emplace_back(&item, path_ + "[" + std::to_string(i) + "]", Place{place_.source, item.line, item.column},
-                        *findings_);
-  }
+  for (const NodePtr& item : node().items)
+    values.emplace_back(item.get(), path_ + "[" + std::to_string(values.size()) + "]",
+                        Place{place_.source, item->line, item->column}, *findings_);
   return values;
 }
 
@@ -222,16 +222,6 @@ std::vector<Value> Value::entries() const {
                        "merge entries: one entry shares all devices of its name");
   values.erase(values.begin() + static_cast<std::ptrdiff_t>(left), values.end());
   return values;
-}
-
-void Value::read(bool& into) const {
-  if (!note_given()) return;
-  if (const auto value = boolean()) into = *value;
-}
-
-void Value::read(std::string& into) const {
-  if (!note_given()) return;
-  if (auto value = text()) into = *std::move(value);
 }
 
 Fields::Fields(const Value& mapping)
@@ -304,12 +294,6 @@ void Fields::report_unknown(const Member& member) const {
   report("is not a known key", meant.empty() ? "remove it" : "did you mean " + meant + "?");
 }
 
-bool is_mapping(const Value& value, std::string remedy) {
-  if (!value.given()) return false;
-  if (!value.is(Node::Kind::kMapping)) value.wrong_type("a mapping", std::move(remedy));
-  return value.is(Node::Kind::kMapping);
-}
-
 bool is_other_file(const Value& root) {
   if (const Value kind = root.member("kind"); !kind.absent() && !root.member("apiVersion").absent()) {
     const std::string name = kind.is(Node::Kind::kScalar) ? kind.node().text : "object";
@@ -321,7 +305,7 @@ bool is_other_file(const Value& root) {
   }
   if (!root.member("version").absent()) return false;
   for (const std::string_view key : {"image", "config", "devicePlugin", "migManager"})
-    if (const Value value = root.member(key); !value.absent() && value.is(Node::Kind::kMapping)) {
+    if (root.member(key).is(Node::Kind::kMapping)) {
       root.error("is the values file of a Helm chart (it has " + in_quotes(key) +
                      "), not a configuration file: it configures nothing",
                  "save one of the configurations in it as a file; it begins with version: v1");

@@ -39,8 +39,10 @@ class Value {
   bool absent() const { return node_ == nullptr; }
   bool null() const;  // present, but empty
   bool given() const { return !absent() && !null(); }
-  bool is(Node::Kind kind) const { return node_->kind == kind; }  // of one that is not absent
-  const Node& node() const { return *node_; }
+  bool is(Node::Kind kind) const { return node().kind == kind; }
+  const Node& node() const;  // of kind kNull, without a place, if it is absent
+  // Itself if it has a value of that kind; else absent, and a value of another kind is reported.
+  Value of(Node::Kind kind, std::string_view expected, std::string remedy) const;
   // Of a mapping: with the place of the value, or of its key if the value is empty; by another spelling of the key.
   Value value_of(const Member& member, std::string_view key = {}) const;
   Value key_of(const Member& member, std::string_view key = {}) const;  // always with the place of its key
@@ -63,17 +65,13 @@ class Value {
   std::optional<std::int64_t> integer() const;
   std::optional<std::int64_t> integer(std::int64_t least, std::int64_t most, std::string remedy) const;
   std::optional<std::string> text() const;
-  std::optional<std::string> plain_text() const;  // the same, without a report
-  std::vector<Value> items() const;               // of a sequence
+  template <class T>
+  std::optional<T> as() const;  // its scalar if it is one of that type; without a report
+  std::optional<std::string> plain_text() const { return as<std::string>(); }
+  std::vector<Value> items() const;    // of a sequence; none of anything else
   std::vector<Value> entries() const;  // of a sequence of resources; no more than a thousand in all such sequences
-
-  // A setting of a plain structure: null equals absent.
-  void read(bool& into) const;
-  void read(std::string& into) const;
   template <Enumeration Enum>
   std::optional<Enum> word() const;  // reports a word that is not one of its own
-  template <Enumeration Enum>
-  void read_word(Enum& into) const;
 
   Findings& findings() const { return *findings_; }
 
@@ -115,7 +113,16 @@ class Fields {
 };
 
 // Whether the value is a mapping. Absent and null are not reported, other types are.
-bool is_mapping(const Value& value, std::string remedy = "write keys and values below it, indented");
+inline bool is_mapping(const Value& value, std::string remedy = "write keys and values below it, indented") {
+  return !value.of(Node::Kind::kMapping, "a mapping", std::move(remedy)).absent();
+}
+
+template <class T>
+std::optional<T> Value::as() const {
+  const Scalar scalar = scalar_of(node());
+  const auto* value = std::get_if<T>(&scalar);
+  return value != nullptr ? std::optional(*value) : std::nullopt;
+}
 
 template <Enumeration Enum>
 std::optional<Enum> Value::word() const {
@@ -127,11 +134,6 @@ std::optional<Enum> Value::word() const {
     return off;
   report_word(enum_names<Enum>(), text);
   return std::nullopt;
-}
-
-template <Enumeration Enum>
-void Value::read_word(Enum& into) const {
-  if (note_given()) into = word<Enum>().value_or(into);
 }
 
 }  // namespace tranche::config
