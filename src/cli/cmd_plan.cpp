@@ -26,9 +26,7 @@
 #include "plan/plan.h"
 #include "plan/select.h"
 #include "plan/table.h"
-#include "simulate/differences.h"
 #include "simulate/land.h"
-#include "simulate/pods.h"
 
 namespace tranche::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "simulate/differences.h"
+#include "simulate/land.h"
 
 #include <fmt/format.h>
 
@@ -11,15 +11,12 @@
 #include "base/json_text.h"
 #include "base/text.h"
 #include "plan/plan.h"
-#include "plan/shares.h"
 #include "plan/table.h"
 
 namespace tranche::simulate {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using plan::PlannedDevice;
-using plan::PlannedResource;
 
 constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFieldText{{
     {"originalName", "name before renaming"},
@@ -36,8 +33,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kFieldTe
     {"mig", "MIG device"},
     {"replicated", "divided"},
 }};
-
-constexpr std::string_view kLimitsOf = "limits of ";  // several slots
 
 std::string text_for(std::string_view path) {
   for (const auto& [field, text] : kFieldText)
@@ -80,7 +75,7 @@ void request_leaves(const Json& requests, Leaves& into) {
     const auto field = [&item](const char* name) { return item.contains(name) ? text_of(item[name]) : ""; };
     std::string percent = field("threadsPercent");
     if (percent.ends_with(".0")) percent.resize(percent.size() - 2);
-    into[fmt::format("{}{} slots", kLimitsOf, slots)] =
+    into[fmt::format("limits of {} slots", slots)] =
         fmt::format("{} MiB, SMs {} ({} %)", field("memoryMiB"), field("sms"), percent);
   }
 }
@@ -154,11 +149,6 @@ class Comparison {
       if (std::ranges::find(before, text) == before.end()) add({what, {}, "", "", text});
   }
 
-  bool has(std::string_view what, std::string_view field_prefix) const {
-    return std::ranges::any_of(
-        found, [&](const Difference& d) { return d.what == what && d.field.starts_with(field_prefix); });
-  }
-
   std::vector<Difference> found;
 };
 
@@ -189,32 +179,6 @@ void compare_pools(const Json& before, const Json& after, Comparison& out) {
   for (const auto& [id, pair] : paired(before, after, "id")) out.entry("pool " + id, {}, pair.first, pair.second, text);
 }
 
-// One slot may have the same limits under two policies, and several not, also by a number that the document does not
-// list.
-void compare_several_slots(const plan::Plan& before, const plan::Plan& after, Comparison& out) {
-  for (const PlannedResource& was : before.resources) {
-    const PlannedResource* is = plan::find_resource(after, was.name);
-    if (is == nullptr || was.one_slot_per_request || is->one_slot_per_request ||
-        was.sharing != config::SharingStrategy::kMps || is->sharing != config::SharingStrategy::kMps ||
-        out.has(was.name, kLimitsOf))
-      continue;
-    for (const PlannedDevice& device : was.devices) {
-      const auto other = std::ranges::find(is->devices, device.uuid, &PlannedDevice::uuid);
-      if (other == is->devices.end() || other->slots != device.slots || other->share != device.share) continue;
-      for (std::uint32_t held = 2; held <= device.slots; ++held) {
-        const auto earlier = plan::share_of(device, held);
-        const auto now = plan::share_of(*other, held);
-        if (earlier == now) continue;
-        const auto text = [](const plan::ShareLimits& limits) {
-          return fmt::format("{}, SMs {}", plan::mib_text(limits.memory), plan::threads_text(limits));
-        };
-        out.add({was.name, {device.index}, fmt::format("{}{} slots", kLimitsOf, held), text(earlier), text(now)});
-        break;
-      }
-    }
-  }
-}
-
 std::vector<std::string> left_out_of(const plan::Plan& plan) {
   std::vector<std::string> texts;
   for (const auto& left : plan.left_out) texts.push_back(left.what + ": " + left.why);
@@ -235,7 +199,6 @@ std::vector<Difference> compare(const Side& before, const Side& after) {
   const Json is = after.plan;
   Comparison out;
   compare_resources(was["resources"], is["resources"], out);
-  compare_several_slots(before.plan, after.plan, out);
   compare_pools(was["pools"], is["pools"], out);
   compare_labels(before.labels, after.labels, out);
   out.sentences("left out", left_out_of(before.plan), left_out_of(after.plan));

@@ -1,4 +1,4 @@
-#include "simulate/differences.h"
+#include "simulate/land.h"
 
 #include <gmock/gmock.h>
 

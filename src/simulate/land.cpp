@@ -7,7 +7,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
+#include <tuple>
 
+#include "base/shared_list.h"
 #include "base/text.h"
 #include "grants/allocate/grant.h"
 #include "grants/allocate/prefer.h"
@@ -20,54 +23,64 @@ using Amounts = std::map<std::string, std::uint64_t>;
 constexpr std::string_view kOurDomain = "nvidia.com/";
 
 // What kubelet's device manager keeps in its head of one resource, and how it serves a container. Bookkeeping only;
-// what is given and whether it may be is decided by src/grants/allocate.
+// what is given and whether it may be is decided by src/grants/allocate. A copy is a node as it was.
 class ResourceLedger {
  public:
   ResourceLedger(const plan::Plan& plan, const plan::PlannedResource& resource, const gpu::Inventory& inventory,
                  const config::Config& config)
-      : resource_(resource),
+      : plan_(plan),
+        resource_(resource),
         inventory_(inventory),
-        policy_(config.flags.plugin.shared_devices_allocation_policy),
-        empty_{.taken = {}, .around = grants::around(plan, resource)},
-        held_(empty_) {
-    settings_.flags = config.flags;
-    settings_.framework_environment = config.sharing.framework_environment;
+        config_(config),
+        around_(grants::around(plan, resource)) {
+    std::vector<std::string> ids;
     for (const auto& device : resource.devices)
-      for (auto& id : plan::slot_ids(device)) ids_.push_back(std::move(id));
+      for (auto& id : plan::slot_ids(device)) ids.push_back(std::move(id));
+    ids_ = std::move(ids);
   }
 
   using Slots = std::set<std::string>;
 
-  // What pods hold.
-  struct Held {
-    Slots taken;
-    grants::Around around;
-  };
-  const Held& held() const { return held_; }
-  void set_held(Held held) {
-    held_ = std::move(held);
-    largest_.reset();
-  }
-  std::map<std::string_view, std::uint32_t> taken_on() const {  // slots, by device
+  // Slots that pods hold, without those in `except`, by device.
+  std::map<std::string_view, std::uint32_t> taken_on(const Slots& except = {}) const {
     std::map<std::string_view, std::uint32_t> counts;
-    for (const auto& slot : held_.taken) ++counts[plan::device_of(slot)];
+    for (const auto& slot : taken_)
+      if (!except.contains(slot)) ++counts[plan::device_of(slot)];
     return counts;
   }
 
-  // One container's request: what its pod's init containers left is used first (`reusable`), then what is preferred of
-  // the rest. Changes nothing.
-  Result<grants::Grant> serve(std::uint64_t count, const Slots& reusable) const {
-    return serve_from(held_, count, reusable);
+  // One container's request. Changes nothing. As kubelet's devicesToAllocate: what its pod's init containers left is
+  // used first (`reusable`, any of them: its sets have no order), then a preference for the whole request, in which
+  // those must be included.
+  Result<grants::Grant> serve(std::uint64_t count, const Slots& reusable = {}) const {
+    std::vector<std::string> ids;
+    for (const auto& id : ids_)
+      if (ids.size() < count && reusable.contains(id)) ids.push_back(id);
+    if (ids.size() < count) {
+      std::vector<std::string_view> available;
+      for (const auto& id : ids_)
+        if (!taken_.contains(id) || reusable.contains(id)) available.push_back(id);
+      if (available.size() < count)
+        return fail(Kind::kUnavailable,
+                    fmt::format("{} of {} are asked for and {} are free", count, resource_.name, available.size()));
+      const std::vector<std::string_view> required(ids.begin(), ids.end());
+      TRY(ids, grants::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count),
+                              config_.flags.plugin.shared_devices_allocation_policy, around_));
+    }
+    auto around = around_;
+    auto others = taken_on(reusable);
+    for (auto& [uuid, room] : around.room) room.held = others[uuid];
+    grants::Settings settings;
+    settings.flags = config_.flags;
+    settings.framework_environment = config_.sharing.framework_environment;
+    return grants::allocate(resource_, {}, ids, settings, around);
   }
 
-  void take(const std::vector<std::string>& slots) {
+  // `clients`: of the MPS server of each of these devices one, or several, which a container is that runs.
+  void take(const std::vector<std::string>& slots, std::span<const grants::GrantLimit> clients = {}) {
     largest_.reset();
-    held_.taken.insert(slots.begin(), slots.end());
-  }
-  // A container that runs is a client, or several, of the MPS server of each of its devices.
-  void add_client(const grants::Grant& grant) {
-    largest_.reset();
-    for (const auto& device : grant.devices) ++held_.around.room[device.uuid].live;
+    taken_.insert(slots.begin(), slots.end());
+    for (const auto& device : clients) ++around_.room[device.uuid].live;
   }
 
   // The largest request of one container that would be served now. Only where slots lie decides whether a request is
@@ -77,57 +90,32 @@ class ResourceLedger {
     std::set<std::uint64_t, std::greater<>> sizes{free(), 1};
     auto taken = taken_on();
     for (const auto& device : resource_.devices) sizes.insert(device.slots - taken[device.uuid]);
-    for (const std::uint64_t size : sizes)
-      if (size > 0 && size <= free() && serve(size, {})) return *(largest_ = size);
-    return *(largest_ = 0);
+    const auto served =
+        std::ranges::find_if(sizes, [&](std::uint64_t size) { return size > 0 && size <= free() && serve(size); });
+    return *(largest_ = served == sizes.end() ? 0 : *served);
   }
   // Whether an empty node would serve a request of this size.
   bool fits_empty(std::uint64_t count) const {
-    return count > 0 && count <= ids_.size() && serve_from(empty_, count, {}).has_value();
+    return count > 0 && count <= slots() && ResourceLedger(plan_, resource_, inventory_, config_).serve(count);
   }
 
   const plan::PlannedResource& resource() const { return resource_; }
-  const std::vector<std::string>& ids() const { return ids_; }
+  const SharedList<std::string>& ids() const { return ids_; }
   std::uint64_t slots() const { return ids_.size(); }
-  std::uint64_t free() const { return ids_.size() - held_.taken.size(); }
+  std::uint64_t free() const { return ids_.size() - taken_.size(); }
 
   // What the scheduler has counted for pods that are bound.
   std::uint64_t scheduled = 0;
 
  private:
-  // As kubelet's devicesToAllocate: reusable devices first (any of them: its sets have no order), then a preference for
-  // the whole request, in which those must be included.
-  Result<grants::Grant> serve_from(const Held& held, std::uint64_t count, const Slots& reusable) const {
-    std::vector<std::string> ids;
-    for (const auto& id : ids_)
-      if (ids.size() < count && reusable.contains(id)) ids.push_back(id);
-    if (ids.size() < count) {
-      std::vector<std::string_view> available;
-      for (const auto& id : ids_)
-        if (!held.taken.contains(id) || reusable.contains(id)) available.push_back(id);
-      if (available.size() < count)
-        return fail(Kind::kUnavailable,
-                    fmt::format("{} of {} are asked for and {} are free", count, resource_.name, available.size()));
-      const std::vector<std::string_view> required(ids.begin(), ids.end());
-      TRY(ids, grants::prefer(resource_, inventory_, available, required, static_cast<std::uint32_t>(count), policy_,
-                              held.around));
-    }
-    auto with_held = held.around;
-    for (auto& [uuid, room] : with_held.room) room.held = 0;
-    for (const auto& slot : held.taken)
-      if (!reusable.contains(slot))
-        if (const auto room = with_held.room.find(plan::device_of(slot)); room != with_held.room.end())
-          room->second.held = room->second.held.value_or(0) + 1;
-    return grants::allocate(resource_, {}, ids, settings_, with_held);
-  }
-
+  const plan::Plan& plan_;
   const plan::PlannedResource& resource_;
   const gpu::Inventory& inventory_;
-  config::AllocationPolicy policy_;
-  grants::Settings settings_;
-  std::vector<std::string> ids_;  // in driver order, then by ordinal
-  Held empty_, held_;
-  mutable std::optional<std::uint64_t> largest_;  // until something is taken or released
+  const config::Config& config_;
+  SharedList<std::string> ids_;  // in driver order, then by ordinal
+  Slots taken_;
+  grants::Around around_;
+  mutable std::optional<std::uint64_t> largest_;  // until something is taken
 };
 
 // What the scheduler counts for a pod: its containers and sidecars together, or an init container with the sidecars
@@ -151,17 +139,15 @@ Amounts scheduled_for(const PodAsk& pod) {
 
 // One CUDA process can talk to one control daemon only.
 void note_several_pools(PodOutcome& outcome) {
-  std::map<std::string, std::vector<std::string>> pools;  // by container
-  for (const Holding& holding : outcome.holdings) {
-    auto& known = pools[holding.container];
-    if (!holding.pool.empty() && std::ranges::find(known, holding.pool) == known.end()) known.push_back(holding.pool);
-  }
+  std::map<std::string, std::set<std::string>> pools;  // by container
+  for (const Holding& holding : outcome.holdings)
+    if (!holding.pool.empty()) pools[holding.container].insert(holding.pool);
   for (const auto& [container, names] : pools)
     if (names.size() > 1)
       outcome.notes.push_back(
           fmt::format("container {} holds slots of the pools {}, and one CUDA process can use one of them only; join "
                       "their GPUs with split: span",
-                      container, join(names, " and ")));
+                      container, join(names, " and ", std::identity())));
 }
 
 class Node {
@@ -182,12 +168,7 @@ class Node {
     look_for_unknown(asked, outcome);
     if (outcome.fate == Fate::kLands) count(asked, outcome);
     if (outcome.fate == Fate::kLands) admit(pod, outcome);
-    if (outcome.fate != Fate::kLands) {
-      if (outcome.fate != Fate::kUnpredicted)
-        for (const ContainerAsk& container : pod.containers)
-          for (const auto& [resource, count] : container.resources) missed_[resource].insert(count);
-      return outcome;
-    }
+    if (outcome.fate != Fate::kLands) return outcome;
     for (const auto& [resource, count] : asked) ledgers_.at(resource).scheduled += count;
     if (!pod.claims.empty()) {
       outcome.fate = Fate::kUnpredicted;
@@ -197,12 +178,28 @@ class Node {
     return outcome;
   }
 
-  std::vector<ResourceLeft> left(const std::vector<PodOutcome>& simulation) {
-    std::vector<ResourceLeft> all;
-    for (const auto& [name, ledger] : ledgers_) all.push_back(left_of(ledger, simulation, missed_[name]));
-    return all;
+  // What place() has returned for the pod; one that waits here may go elsewhere instead.
+  void keep(const PodAsk& pod, PodOutcome outcome) {
+    if (outcome.fate != Fate::kLands && outcome.fate != Fate::kUnpredicted)
+      for (const ContainerAsk& container : pod.containers)
+        for (const auto& [resource, count] : container.resources) missed_[resource].insert(count);
+    simulation.pods.push_back(std::move(outcome));
   }
 
+  Simulation result() {
+    for (const auto& [name, ledger] : ledgers_) simulation.resources.push_back(left_of(ledger));
+    return std::move(simulation);
+  }
+
+  bool asks(const PodAsk& pod) const {
+    return !pod.claims.empty() || std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
+      return std::ranges::any_of(container.resources, [&](const auto& entry) { return is_ours(entry.first); });
+    });
+  }
+
+  Simulation simulation;
+
+ private:
   // Other plugins of NVIDIA's have names in the domain too ("nvidia.com/hostdev"): they are ignored.
   bool is_ours(const std::string& resource) const {
     if (ledgers_.contains(resource)) return true;
@@ -217,7 +214,6 @@ class Node {
     });
   }
 
- private:
   using Reusable = std::map<std::string, ResourceLedger::Slots>;  // what a pod's init containers left, by resource
 
   void look_for_unknown(const Amounts& asked, PodOutcome& outcome) const {
@@ -251,8 +247,7 @@ class Node {
 
   // The pod as a whole: what one of its containers is refused, none of them gets.
   void admit(const PodAsk& pod, PodOutcome& outcome) {
-    std::map<std::string, ResourceLedger::Held> before;
-    for (const auto& [resource, ledger] : ledgers_) before[resource] = ledger.held();
+    auto before = ledgers_;
     Reusable reusable;
     for (const ContainerAsk& container : pod.containers) {
       const auto done = serve(container, reusable, outcome);
@@ -261,7 +256,7 @@ class Node {
       outcome.why.push_back(pod.containers.size() > 1 ? fmt::format("{}: {}", container.name, done.error().what)
                                                       : done.error().what);
       outcome.holdings.clear();
-      for (auto& [resource, held] : before) ledgers_.at(resource).set_held(std::move(held));
+      ledgers_ = std::move(before);
       return;
     }
     note_several_pools(outcome);
@@ -277,10 +272,9 @@ class Node {
         outcome.lacks.push_back({resource, count, ledger.free(), ledger.largest()});
         return std::unexpected(std::move(given).error());
       }
-      ledger.take(given->slots);
-      for (const auto& slot : given->slots)
-        container.role == Role::kInit ? void(reusable.insert(slot)) : void(reusable.erase(slot));
-      if (container.role != Role::kInit) ledger.add_client(*given);
+      const bool runs = container.role != Role::kInit;
+      ledger.take(given->slots, runs ? std::span(given->devices) : std::span<grants::GrantLimit>());
+      for (const auto& slot : given->slots) runs ? void(reusable.erase(slot)) : void(reusable.insert(slot));
       Holding holding{container.name, container.role, resource, given->pool, given->slots, {}};
       for (const auto& limit : given->devices) {
         const auto device = std::ranges::find(ledger.resource().devices, limit.uuid, &plan::PlannedDevice::uuid);
@@ -294,31 +288,28 @@ class Node {
   // What the node calls what was asked for by a name that it does not have.
   std::string other_name(const std::string& resource) const {
     std::vector<std::string> renamed;
-    std::vector<std::string> all;
     std::vector<std::string_view> names;
     for (const auto& [name, ledger] : ledgers_) {
       if (ledger.resource().original_name == resource) renamed.push_back(name);
-      all.push_back(name);
       names.push_back(name);
     }
-    if (all.empty()) return "it has no devices at all";
+    if (names.empty()) return "it has no devices at all";
     if (!renamed.empty()) return "it calls them " + join(renamed, ", ");
+    const std::string all = join(names, ", ", std::identity());
     const std::string meant = did_you_mean(resource, names);
-    return meant.empty() ? "it has " + join(all, ", ") : "did you mean " + meant + "? It has " + join(all, ", ");
+    return meant.empty() ? "it has " + all : "did you mean " + meant + "? It has " + all;
   }
 
-  ResourceLeft left_of(const ResourceLedger& ledger, const std::vector<PodOutcome>& simulation,
-                       const std::set<std::uint64_t>& missed) const {
+  ResourceLeft left_of(const ResourceLedger& ledger) {
     ResourceLeft left{ledger.resource().name, ledger.slots(), ledger.free(), ledger.largest(), 0, 0, {}};
-    for (const std::uint64_t request : missed) {  // from the smallest
-      if (request > left.free || ledger.serve(request, {}) || !ledger.fits_empty(request)) continue;
-      left.stranded = left.free;
-      left.stranded_request = request;
-      break;
-    }
+    const auto& missed = missed_[left.resource];
+    const auto stranded = std::ranges::find_if(missed, [&](std::uint64_t request) {  // from the smallest
+      return request <= left.free && !ledger.serve(request) && ledger.fits_empty(request);
+    });
+    if (stranded != missed.end()) std::tie(left.stranded, left.stranded_request) = std::tie(left.free, *stranded);
     auto taken = ledger.taken_on();
     for (const auto& device : ledger.resource().devices) left.devices.push_back({device, taken[device.uuid]});
-    for (const PodOutcome& outcome : simulation) {
+    for (const PodOutcome& outcome : simulation.pods) {
       for (const Holding& holding : outcome.holdings) {
         if (holding.resource != left.resource || holding.role == Role::kInit) continue;
         for (const OnDevice& on : holding.devices) {
@@ -345,8 +336,8 @@ auto on_held_node(const Offer& offer, auto ask) {
   config.flags.plugin.shared_devices_allocation_policy = offer.policy;
   ResourceLedger ledger(plan, plan.resources.front(), inventory, config);
   std::vector<std::string> taken;
-  std::ranges::copy_if(ledger.ids(), std::back_inserter(taken),
-                       [&](const std::string& id) { return offer.taken.contains(id); });
+  for (const auto& id : ledger.ids())
+    if (offer.taken.contains(id)) taken.push_back(id);
   ledger.take(taken);
   return ask(ledger);
 }
@@ -357,45 +348,26 @@ std::uint64_t Simulation::count(Fate fate) const {
   return static_cast<std::uint64_t>(std::ranges::count(pods, fate, &PodOutcome::fate));
 }
 
-Simulation land(const plan::Plan& plan, const gpu::Inventory& inventory, const config::Config& config,
-                const std::vector<PodAsk>& pods, std::string_view node_name) {
-  Node node(plan, inventory, config);
-  Simulation simulation;
+std::vector<Simulation> land_on_nodes(std::size_t count, const plan::Plan& plan, const gpu::Inventory& inventory,
+                                      const config::Config& config, const std::vector<PodAsk>& pods,
+                                      std::string_view node_name) {
+  std::vector<Node> nodes(count, Node(plan, inventory, config));
   for (const PodAsk& pod : pods) {
-    const bool asks = !pod.claims.empty() || std::ranges::any_of(pod.containers, [&](const ContainerAsk& container) {
-      return std::ranges::any_of(container.resources, [&](const auto& entry) { return node.is_ours(entry.first); });
-    });
-    if (!asks || pod.over)
-      ++simulation.others;
-    else if (!node_name.empty() && !pod.node_name.empty() && pod.node_name != node_name)
-      ++simulation.elsewhere;
-    else
-      simulation.pods.push_back(node.place(pod));
-  }
-  simulation.resources = node.left(simulation.pods);
-  return simulation;
-}
-
-std::vector<Simulation> land_on_nodes(std::size_t nodes, const plan::Plan& plan, const gpu::Inventory& inventory,
-                                      const config::Config& config, const std::vector<PodAsk>& pods) {
-  std::vector<Simulation> all;
-  std::vector<PodAsk> rest = pods;
-  while (all.size() < nodes) {
-    auto simulation = land(plan, inventory, config, rest);
-    std::vector<PodAsk> passed_on;
-    if (all.size() + 1 < nodes) {
-      std::set<std::string> waiting;
-      for (const PodOutcome& outcome : simulation.pods)
-        if (outcome.fate == Fate::kWaits) waiting.insert(outcome.full_name());
-      const auto stays = std::stable_partition(rest.begin(), rest.end(),
-                                               [&](const PodAsk& pod) { return !waiting.contains(pod.full_name()); });
-      passed_on.assign(std::make_move_iterator(stays), std::make_move_iterator(rest.end()));
-      rest.erase(stays, rest.end());
-      if (!passed_on.empty()) simulation = land(plan, inventory, config, rest);  // a pod that waits holds nothing
+    if (!nodes.front().asks(pod) || pod.over) {
+      ++nodes.front().simulation.others;
+    } else if (!node_name.empty() && !pod.node_name.empty() && pod.node_name != node_name) {
+      ++nodes.front().simulation.elsewhere;
+    } else {
+      for (Node& node : nodes) {
+        auto outcome = node.place(pod);
+        if (outcome.fate == Fate::kWaits && &node != &nodes.back()) continue;
+        node.keep(pod, std::move(outcome));
+        break;
+      }
     }
-    all.push_back(std::move(simulation));
-    rest = std::move(passed_on);
   }
+  std::vector<Simulation> all;
+  for (Node& node : nodes) all.push_back(node.result());
   return all;
 }
 
@@ -418,7 +390,7 @@ More more_that_fit(const Offer& offer, std::uint64_t slots_of_each) {
   return on_held_node(offer, [slots_of_each](ResourceLedger& ledger) {
     More more{.possible = ledger.fits_empty(slots_of_each)};
     while (more.possible && ledger.free() >= slots_of_each) {
-      const auto served = ledger.serve(slots_of_each, {});
+      const auto served = ledger.serve(slots_of_each);
       if (!served) break;
       // Where a slot lies does not matter to a request for one.
       if (slots_of_each == 1) return More{ledger.free(), true};

@@ -1,4 +1,4 @@
-#include "simulate/differences.h"
+#include "simulate/land.h"
 
 #include <fmt/format.h>
 

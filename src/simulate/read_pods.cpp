@@ -9,11 +9,12 @@
 #include "base/units.h"
 #include "config/document/document.h"
 #include "config/document/fields.h"
-#include "simulate/pods.h"
+#include "simulate/land.h"
 
 namespace tranche::simulate {
 namespace {
 
+using NodeKind = config::Node::Kind;
 using config::Value;
 
 constexpr std::size_t kMostContainers = 1000;  // of one pod
@@ -23,27 +24,15 @@ constexpr std::size_t kMostResources = 200;    // of one container
 // An object of Kubernetes has only a few fields of interest. A value of a wrong type is reported once and then counts
 // as absent.
 Value mapping_at(const Value& mapping, std::string_view key) {
-  Value value = mapping.member(key);
-  if (!value.given()) return mapping.absent(key);
-  if (value.is(config::Node::Kind::kMapping)) return value;
-  value.wrong_type("a mapping", "write its fields below it, indented");
-  return mapping.absent(key);
+  return mapping.member(key).of(NodeKind::kMapping, "a mapping", "write its fields below it, indented");
 }
 
 std::vector<Value> list_at(const Value& mapping, std::string_view key) {
-  const Value value = mapping.member(key);
-  if (!value.given()) return {};
-  if (value.node().kind == config::Node::Kind::kSequence) return value.items();
-  value.wrong_type("a list", "begin each entry with a dash");
-  return {};
+  return mapping.member(key).of(NodeKind::kSequence, "a list", "begin each entry with a dash").items();
 }
 
 std::string text_at(const Value& mapping, std::string_view key) {
-  const Value value = mapping.member(key);
-  if (!value.given()) return {};
-  if (value.node().kind == config::Node::Kind::kScalar) return value.node().text;
-  value.wrong_type("text", "write one word");
-  return {};
+  return mapping.member(key).of(NodeKind::kScalar, "text", "write one word").node().text;
 }
 
 // "nvidia.com/gpu" is, "cpu", "hugepages-2Mi" and "attachable-volumes-csi.kubernetes.io/x" are not.
@@ -54,11 +43,10 @@ bool is_extended(std::string_view name) {
 
 std::map<std::string, std::uint64_t> read_amounts(const Value& amounts) {
   std::map<std::string, std::uint64_t> counts;
-  if (amounts.absent()) return counts;
   for (const auto& each : amounts.node().members) {
     if (!is_extended(each.key)) continue;
     const Value value = amounts.member(each.key);
-    if (!value.given() || value.node().kind != config::Node::Kind::kScalar) {
+    if (!value.given() || !value.is(NodeKind::kScalar)) {
       value.wrong_type("a whole number of devices", "write for example " + each.key + ": 1");
       continue;
     }
@@ -107,7 +95,7 @@ void read_list(const Value& pod_spec, std::string_view key, std::vector<Containe
   for (const Value& item : list_at(pod_spec, key)) {
     if (containers.size() == kMostContainers)
       return item.error(fmt::format("is one of more than {} containers of one pod", kMostContainers), "remove some");
-    if (!item.given() || item.node().kind != config::Node::Kind::kMapping) {
+    if (!item.is(NodeKind::kMapping)) {
       item.wrong_type("a container", "write for example - name: main");
       continue;
     }
@@ -128,7 +116,7 @@ void read_pod_spec(const Value& pod_spec, PodAsk& pod) {
   const auto before_main = containers.size();
   read_list(pod_spec, "containers", containers);
   const Value list = pod_spec.member("containers");
-  if (containers.size() == before_main && (!list.given() || list.node().kind == config::Node::Kind::kSequence))
+  if (containers.size() == before_main && (!list.given() || list.is(NodeKind::kSequence)))
     pod_spec.error("has no containers", "write containers: and below it - name: main");
 }
 
@@ -180,7 +168,7 @@ class Reader {
  private:
   // A list of the API server has its items' kind only in its own ("PodList"), and a List holds no Lists.
   void take_apart(const Value& value, const Object* list) {
-    if (!value.given() || value.node().kind != config::Node::Kind::kMapping)
+    if (!value.is(NodeKind::kMapping))
       return value.wrong_type("an object of Kubernetes", "write kind: Pod, metadata: and spec:");
     Object object{text_at(value, "apiVersion"), text_at(value, "kind"), value};
     if (object.kind.empty() && list != nullptr) object = {list->api_version, list->kind, value};
@@ -250,7 +238,7 @@ class Reader {
     add(std::move(pod));
   }
 
-  void make_replicas(const Object& object, const Value& maker, std::optional<std::uint64_t> count) {
+  void make_replicas(const Object& object, const Value& maker, std::uint64_t count) {
     const Value metadata = mapping_at(object.value, "metadata");
     const Value spec = mapping_at(mapping_at(maker, "template"), "spec");
     const std::string name = text_at(metadata, "name");
@@ -262,31 +250,26 @@ class Reader {
     PodAsk pod{namespace_of(object.value), "", text_at(spec, "nodeName")};
     read_pod_spec(spec, pod);
     pod.place = object.value.place();
-    for (std::uint64_t i = 0; i < count.value_or(0); ++i) {
+    for (std::uint64_t i = 0; i < count; ++i) {
       pod.name = fmt::format("{}-{}", name, i);
       if (!add(pod)) return;
     }
   }
 
-  std::optional<std::uint64_t> count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
+  // 0 if it is wrong, which is reported.
+  std::uint64_t count_at(const Value& spec, std::string_view key, std::uint64_t otherwise) {
     const Value value = spec.member(key);
     if (!value.given()) return otherwise;
-    const auto count = value.integer();
-    if (!count) return std::nullopt;
-    if (*count < 0 || *count > static_cast<std::int64_t>(kMostPods))
-      return value.refused(fmt::format("must be from 0 to {}, but is {}", kMostPods, *count), "write for example 1");
-    return static_cast<std::uint64_t>(*count);
+    return static_cast<std::uint64_t>(value.integer(0, kMostPods, "write for example 1").value_or(0));
   }
 
-  // How many pods there are at a time. Nothing: reported.
-  std::optional<std::uint64_t> count_of(const std::string& kind, const Value& spec) {
+  // How many pods there are at a time.
+  std::uint64_t count_of(const std::string& kind, const Value& spec) {
     if (kind == "DaemonSet") return 1;  // on a node
     if (kind != "Job") return count_at(spec, "replicas", 1);
     if (text_at(spec, "suspend") == "true") return 0;
     const auto parallelism = count_at(spec, "parallelism", 1);
-    const auto completions = count_at(spec, "completions", kMostPods);
-    if (!parallelism || !completions) return std::nullopt;
-    return std::min(*parallelism, *completions);
+    return std::min(parallelism, count_at(spec, "completions", kMostPods));
   }
 
   // false: reported

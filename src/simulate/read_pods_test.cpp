@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "base/text.h"
-#include "simulate/pods.h"
+#include "simulate/land.h"
 
 namespace tranche::simulate {
 namespace {

@@ -13,7 +13,7 @@
 #include "config/resolve.h"
 #include "fuzz/target.h"
 #include "gemm-check/gemm.h"
-#include "simulate/pods.h"
+#include "simulate/land.h"
 
 using namespace tranche;
 

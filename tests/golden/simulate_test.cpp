@@ -11,7 +11,7 @@
 #include "gpu/inventory/inventory.h"
 #include "labels/label.h"
 #include "plan/plan.h"
-#include "simulate/differences.h"
+#include "simulate/land.h"
 
 namespace tranche {
 namespace {
