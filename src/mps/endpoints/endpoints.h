@@ -138,7 +138,7 @@ struct FoundHeirs {
 // client may be a later one of the same name, because the kernel gives numbers of namespaces again: it is not ended as
 // a whole. Reads all of /proc, which takes tens of milliseconds on a busy node. Any thread.
 // `own`: processes that have the channels by right: servers, daemon.
-FoundHeirs find_heirs(const std::vector<Remnant>& remnants, const std::set<int>& own);
+FoundHeirs find_heirs(const std::vector<KnownClient>& remnants, const std::set<int>& own);
 
 // Containers whose first process is being terminated: the kernel kills all others of the container with it. Until it
 // has exited, the container has no new clients at any endpoint. Loop thread only.

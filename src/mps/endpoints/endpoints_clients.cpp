@@ -346,7 +346,7 @@ void Endpoints::log_remnants() {
 
 void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
                            const std::function<void(const Heirs&)>& done) {
-  std::vector<Remnant> remnants;
+  std::vector<KnownClient> remnants;
   for (const int pid : relay_ ? pids : std::vector<int>{}) {
     auto remnant = relay_->clients().remnant(pid);
     if (!remnant) continue;
@@ -394,7 +394,7 @@ std::optional<std::vector<os::ProcessRef>> EndpointsContext::killed_with(const s
 std::string Endpoints::remains_of(const std::string& grant) const {
   for (const int pid : relay_->clients().remnants(grant)) {
     const auto remnant = relay_->clients().remnant(pid);
-    if (!remnant || remnant->tries == 0 || (!remnant->listed && remnant->channels.empty())) continue;
+    if (!remnant || remnant->tries == 0 || (!remnant->listed && remnant->channels().empty())) continue;
     return fmt::format(
         "a client of the share (process {}) has exited, and another process keeps its connection to the MPS server, so "
         "that its memory still counts for the share; end the processes that the client started or passed descriptors "
@@ -418,12 +418,12 @@ constexpr unsigned kLinksBetween = 32;  // looks at the clock
 
 class Search {
  public:
-  Search(const std::vector<Remnant>& remnants, const std::set<int>& own) : remnants_(remnants), own_(own) {
+  Search(const std::vector<KnownClient>& remnants, const std::set<int>& own) : remnants_(remnants), own_(own) {
     for (const auto& remnant : remnants) {
       found_.of[remnant.pid];
       if (remnant.container.empty()) continue;
       scopes_.insert(scope_of(remnant.container));
-      for (const auto& channel : remnant.channels) owner_.emplace(channel, remnant.pid);
+      for (const auto& channel : remnant.channels()) owner_.emplace(channel, remnant.pid);
     }
   }
 
@@ -477,10 +477,10 @@ class Search {
   }
 
   const std::string& container_of_remnant(int pid) const {
-    return std::ranges::find(remnants_, pid, &Remnant::pid)->container;
+    return std::ranges::find(remnants_, pid, &KnownClient::pid)->container;
   }
 
-  std::vector<FirstProcess> whole_containers(const Remnant& remnant) const {
+  std::vector<FirstProcess> whole_containers(const KnownClient& remnant) const {
     const bool of_pod = remnant.tries >= kTriesBeforeThePod && !pod_in_name(remnant.container).empty();
     std::vector<FirstProcess> all;
     for (const auto& [container, first] : first_) {
@@ -490,7 +490,7 @@ class Search {
     return all;
   }
 
-  const std::vector<Remnant>& remnants_;
+  const std::vector<KnownClient>& remnants_;
   const std::set<int>& own_;
   FoundHeirs found_;
   std::set<std::string> scopes_;
@@ -503,7 +503,7 @@ class Search {
 
 }  // namespace
 
-FoundHeirs find_heirs(const std::vector<Remnant>& remnants, const std::set<int>& own) {
+FoundHeirs find_heirs(const std::vector<KnownClient>& remnants, const std::set<int>& own) {
   return Search(remnants, own).run();
 }
 

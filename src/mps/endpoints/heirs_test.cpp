@@ -93,9 +93,10 @@ class Holder {
 
 constexpr std::uint64_t kNow = ~0ULL;  // started after everything that runs
 
-Remnant remnant(int pid, std::uint64_t started, const std::vector<Channel>& channels, const std::string& container,
-                unsigned tries = 0) {
-  return {{.started = started, .tries = tries, .container = container}, pid, channels};
+KnownClient remnant(int pid, std::uint64_t started, const std::vector<Channel>& channels, const std::string& container,
+                    unsigned tries = 0) {
+  return {
+      .pid = pid, .started = started, .tries = tries, .container = container, .connections = {{.channels = channels}}};
 }
 
 class HeirsOfContainers : public ::testing::Test {

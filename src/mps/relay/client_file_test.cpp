@@ -6,13 +6,18 @@ namespace tranche::mps {
 namespace {
 
 TEST(ClientFile, IsReadAsItWasWritten) {
-  const StoredClients stored{
-      .boot = "b-1",
-      .clients = {{{.started = 100, .has_own = true, .place_with = 9, .grant = "00ff", .container = "pod p c"},
-                   7,
-                   {1, 2, 4294967295u},
-                   {{"pipe:[1]", "pipe:[2]"}, {"pipe:[3]"}}},
-                  {{.started = 18446744073709551615u, .earlier = true, .tries = 3}, 8}}};
+  const StoredClients stored{.boot = "b-1",
+                             .clients = {{.pid = 7,
+                                          .started = 100,
+                                          .has_own = true,
+                                          .place_with = 9,
+                                          .grant = "00ff",
+                                          .container = "pod p c",
+                                          .connections = {{.channels = {"pipe:[1]", "pipe:[2]"}, .own = true},
+                                                          {.channels = {"pipe:[3]"}, .context = 1, .named = true},
+                                                          {.context = 2, .named = true},
+                                                          {.context = 4294967295u, .named = true}}},
+                                         {.pid = 8, .started = 18446744073709551615u, .earlier = true, .tries = 3}}};
   EXPECT_EQ(render_clients(stored),
             "boot\tb-1\n"
             "7\t100\t0\t1\t0\t9\t00ff\t1 2 4294967295\tpipe:[1] pipe:[2];pipe:[3]\tpod p c\n"
@@ -28,7 +33,7 @@ TEST(ClientFile, LinesThatAreNoClientsArePassedOver) {
 }
 
 TEST(ClientFile, AContainerThatWouldEndTheLineIsLeftOut) {
-  EXPECT_EQ(render_clients({"b", {{{.grant = "g", .container = "pod\n9"}, 7}}}),
+  EXPECT_EQ(render_clients({"b", {{.pid = 7, .grant = "g", .container = "pod\n9"}}}),
             "boot\tb\n7\t0\t0\t0\t0\t0\tg\t\t\t\n");
 }
 

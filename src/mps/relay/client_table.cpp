@@ -16,11 +16,6 @@
 namespace tranche::mps {
 namespace {
 
-// A client has four channels for each connection; those that its server has closed are dropped at each look. 48 places
-// need 196. A client can have this many only if the servers' pipes cannot be read; then the server's log and list
-// decide.
-constexpr std::size_t kMostChannels = 4096;
-
 // The two ends of a pipe have the same number, those of a socket have not.
 bool is_pipe(std::string_view channel) {
   return channel.starts_with("pipe:");
@@ -70,11 +65,11 @@ bool ClientTable::Client::alive() const {
 // The server counts each CUDA context of a process against its limit, and not the process's own connection, whose
 // message 7 has number 0. It counts each connection with a different number as a context.
 std::size_t ClientTable::Client::contexts() const {
-  return count([](const Connection& each) { return each.context.has_value(); });
+  return count([](const ClientConnection& each) { return each.context.has_value(); });
 }
 
 std::size_t ClientTable::Client::open() const {
-  return count([](const Connection& each) { return !each.own && each.followed(); });
+  return count([](const ClientConnection& each) { return !each.own && each.followed(); });
 }
 
 std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
@@ -88,36 +83,32 @@ std::size_t ClientTable::places(const Client& client) const {
   return std::max<std::size_t>(has_first ? 1 : 0, client.beyond_first(pipes_known_));
 }
 
-std::vector<Channel> ClientTable::Client::channels() const {
+std::vector<Channel> KnownClient::channels() const {
   std::vector<Channel> all;
-  for (const auto& [id, connection] : connections)
-    all.insert(all.end(), connection.channels.begin(), connection.channels.end());
+  for (const auto& each : connections) all.insert(all.end(), each.channels.begin(), each.channels.end());
   return all;
 }
 
+ClientConnection& ClientTable::Client::connection(ConnectionId id) {
+  const auto found = std::ranges::find(connections, id, &ClientConnection::id);
+  return found == connections.end() ? connections.emplace_back(id) : *found;
+}
+
 void ClientTable::Client::drop_closed() {
-  std::erase_if(connections, [](const auto& each) {
-    const auto& [id, connection] = each;
-    return connection.channels.empty() && !connection.own && !connection.context;
-  });
+  std::erase_if(connections,
+                [](const ClientConnection& each) { return each.channels.empty() && !each.own && !each.context; });
 }
 
 bool ClientTable::Client::has_channels() const {
-  return count([](const Connection& each) { return !each.channels.empty(); }) > 0;
+  return count([](const ClientConnection& each) { return !each.channels.empty(); }) > 0;
 }
 
-bool ClientTable::Connection::followed() const {
+bool ClientConnection::followed() const {
   return std::ranges::any_of(channels, is_pipe);
 }
 
-bool ClientTable::Client::may_have_more() const {
-  std::size_t count = 0;
-  for (const auto& [id, connection] : connections) count += connection.channels.size();
-  return count < kMostChannels;
-}
-
 bool ClientTable::Client::followed() const {
-  return may_have_more() && count(&Connection::followed) > 0;
+  return may_have_more() && count(&ClientConnection::followed) > 0;
 }
 
 bool ClientTable::remember(const std::string& grant, int pid) {
@@ -137,49 +128,29 @@ bool ClientTable::remember(const std::string& grant, int pid, os::Fd pidfd) {
   }
   const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });
   if (watch == 0) return false;
-  Client client;
-  client.grant = grant;
+  Client client{{.pid = pid, .grant = grant}};
   client.pidfd = std::move(pidfd);
   client.watch = watch;
   clients_.emplace(pid, std::move(client));
   return true;
 }
 
-std::vector<StoredClient> ClientTable::stored() const {
-  std::vector<StoredClient> all;
-  for (const auto& [pid, client] : clients_) {
-    if (client.started == 0) continue;
-    auto& one = all.emplace_back(StoredClient{client, pid});
-    if (client.has_own) one.connections.emplace_back();
-    for (const auto& [id, connection] : client.connections) {
-      if (connection.context) one.contexts.push_back(*connection.context);
-      if (connection.own)
-        one.connections.front() = connection.channels;
-      else if (!connection.channels.empty())
-        one.connections.push_back(connection.channels);
-    }
-    std::ranges::sort(one.contexts);
-  }
+std::vector<KnownClient> ClientTable::stored() const {
+  std::vector<KnownClient> all;
+  for (const auto& [pid, client] : clients_)
+    if (client.started != 0) all.push_back(client);
   return all;
 }
 
-void ClientTable::restore(const StoredClient& stored) {
+void ClientTable::restore(const KnownClient& stored) {
   const int pid = stored.pid;
   if (clients_.contains(pid)) return;
-  Client client{static_cast<const KnownClient&>(stored)};
-  if (client.has_own) client.next_context = stored.contexts.empty() ? 1 : std::ranges::max(stored.contexts) + 1;
-  auto context = stored.contexts.begin();
-  for (const auto& channels : stored.connections) {
-    if (channels.empty()) continue;
-    auto& connection = client.connections[next_unknown_--];
-    connection.channels = channels;
-    connection.own = client.has_own && &channels == &stored.connections.front();
-    // Which connection has which does not matter: each that ends takes one along.
-    connection.named = !connection.own && context != stored.contexts.end();
-    if (connection.named) connection.context = *context++;
+  Client client{stored};
+  client.next_context = client.has_own ? 1 : 0;
+  for (auto& each : client.connections) {
+    each.id = 0;
+    if (client.has_own) client.next_context = std::max(client.next_context, each.context.value_or(0) + 1);
   }
-  for (; context != stored.contexts.end(); ++context)
-    client.connections[next_unknown_--] = {.context = *context, .named = true};
   client.pidfd = os::open_pidfd(pid).value_or(os::Fd());
   const auto process = os::process_ref(pid);
   if (client.pidfd && process && process->start_ticks == stored.started)
@@ -227,26 +198,28 @@ void ClientTable::notice(int pid) {
 
 void ClientTable::inherit(int client, int pid, ConnectionId connection, const std::string& grant) {
   Client& left = clients_[pid];
+  left.pid = pid;
   left.grant = grant;
   left.has_own = true;
   left.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
-  const auto from = clients_.find(client);
-  if (from == clients_.end() || !from->second.connections.contains(connection)) return;  // a later process
-  left.container = from->second.container;
-  left.started = from->second.started;
-  Client& known = from->second;
-  known.place_with = pid;
-  auto moved = known.connections.extract(connection);
-  moved.mapped().own = true;
-  left.connections.insert(std::move(moved));
-  if (known.exited != 0 && !known.may_stay()) clients_.erase(from);
+  auto* const from = find(client);
+  if (from == nullptr) return;
+  const auto moved = std::ranges::find(from->connections, connection, &ClientConnection::id);
+  if (moved == from->connections.end()) return;  // a later process
+  left.container = from->container;
+  left.started = from->started;
+  left.connections.push_back(*std::move(moved));
+  left.connections.back().own = true;
+  from->connections.erase(moved);
+  from->place_with = pid;
+  if (from->exited != 0 && !from->may_stay()) clients_.erase(client);
 }
 
 void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel) {
   auto* const known = find(pid);
   if (known == nullptr) return;
   // Several descriptors of one connection may be ends of the same pipe.
-  auto& channels = known->connections[connection].channels;
+  auto& channels = known->connection(connection).channels;
   if (known->may_have_more() && std::ranges::find(channels, channel) == channels.end()) channels.push_back(channel);
 }
 
@@ -255,7 +228,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   auto* const known = find(pid);
   if (known == nullptr) return;
   known->next_context = std::max(known->next_context, std::min(context, kHighestContext - 1) + 1);
-  auto& connected = known->connections[connection];
+  auto& connected = known->connection(connection);
   connected.own = context == 0 && !std::exchange(known->has_own, true);
   if (!connected.own) connected.context = context;
   known->drop_closed();
@@ -265,19 +238,20 @@ void ClientTable::context_began(int pid, std::uint32_t context) {
   auto* const known = find(pid);
   if (known == nullptr) return;
   const auto of = std::ranges::find_if(
-      known->connections, [&](const auto& each) { return each.second.context == context && !each.second.named; });
-  auto& connection = of == known->connections.end() ? known->connections[next_unknown_--] : of->second;
-  connection.context = context;
-  connection.named = true;
+      known->connections, [&](const ClientConnection& each) { return each.context == context && !each.named; });
+  if (of == known->connections.end())
+    known->connections.push_back({.context = context, .named = true});
+  else
+    of->named = true;
 }
 
 bool ClientTable::context_ended(int pid, std::uint32_t context) {
   auto* const known = find(pid);
   if (known == nullptr) return false;
-  auto of = known->connections.end();  // of several with this number one that the server has named
-  for (auto it = known->connections.begin(); it != known->connections.end(); ++it)
-    if (it->second.context == context && (of == known->connections.end() || it->second.named)) of = it;
-  if (of != known->connections.end()) of->second.context.reset();
+  ClientConnection* of = nullptr;  // of several with this number one that the server has named
+  for (auto& each : known->connections)
+    if (each.context == context && (of == nullptr || each.named)) of = &each;
+  if (of != nullptr) of->context.reset();
   known->drop_closed();
   return known->exited != 0 && !known->may_stay() && clients_.erase(pid) > 0;
 }
@@ -302,12 +276,12 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
     const bool follows = open && client.followed() && !exits;
     if (follows) {
       const auto before = client.beyond_first(true);
-      for (auto& [id, connection] : client.connections) {
+      for (auto& connection : client.connections) {
         const bool known = !connection.channels.empty();
         std::erase_if(connection.channels,
                       [&](const Channel& channel) { return is_pipe(channel) && !open->contains(channel); });
         if (known && !connection.followed())
-          connection = {.own = connection.own};  // its context has ended, also where the server never named it
+          connection = {.id = connection.id, .own = connection.own};  // its context has ended, named or not
       }
       client.drop_closed();
       changed = changed || client.beyond_first(true) != before;
@@ -323,7 +297,7 @@ bool ClientTable::looked(const std::optional<std::set<Channel>>& open) {
 bool ClientTable::waits_for_server() const {
   return std::ranges::any_of(clients_, [](const auto& each) {
     const Client& client = each.second;
-    return client.exited != 0 || (client.followed() && client.open() > client.count([](const Connection& of) {
+    return client.exited != 0 || (client.followed() && client.open() > client.count([](const ClientConnection& of) {
              return of.context && of.named;
            }));
   });
@@ -339,10 +313,9 @@ std::vector<int> ClientTable::remnants(const std::string& grant) const {
   return pids_where([&](const Client& client) { return client.grant == grant && client.exited != 0; });
 }
 
-std::optional<Remnant> ClientTable::remnant(int pid) const {
+std::optional<KnownClient> ClientTable::remnant(int pid) const {
   const Client& known = client(pid);
-  if (known.exited == 0) return std::nullopt;
-  return Remnant{known, pid, known.channels(), known.listed};
+  return known.exited == 0 ? std::nullopt : std::optional<KnownClient>(known);
 }
 
 void ClientTable::tried(int remnant) {
@@ -372,7 +345,7 @@ std::string plain(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; }) ? std::string(text) : std::string();
 }
 
-std::optional<StoredClient> client_in(std::string_view line) {
+std::optional<KnownClient> client_in(std::string_view line) {
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   const auto fields = split(line, '\t');
   if (fields.size() != 10) return std::nullopt;
@@ -382,7 +355,7 @@ std::optional<StoredClient> client_in(std::string_view line) {
     fits = fits && value && *value <= most;
     return fits ? *value : 0;
   };
-  StoredClient client{};
+  KnownClient client;
   client.pid = static_cast<int>(number(fields[0], kMost));
   client.started = number(fields[1], std::numeric_limits<std::uint64_t>::max());
   client.earlier = number(fields[2], 1) != 0;
@@ -390,13 +363,24 @@ std::optional<StoredClient> client_in(std::string_view line) {
   client.tries = static_cast<unsigned>(number(fields[4], kMost));
   client.place_with = static_cast<int>(number(fields[5], kMost));
   client.grant = plain(fields[6]);
+  std::vector<std::uint32_t> contexts;
   for (const auto context : words_of(fields[7]))
-    client.contexts.push_back(static_cast<std::uint32_t>(number(context, std::numeric_limits<std::uint32_t>::max())));
-  for (const auto connection : split(fields[8], ';')) {
-    const auto channels = words_of(connection);
-    client.connections.emplace_back(channels.begin(), channels.end());
+    contexts.push_back(static_cast<std::uint32_t>(number(context, std::numeric_limits<std::uint32_t>::max())));
+  std::ranges::sort(contexts, std::greater());
+  for (bool own = client.has_own; const auto connection : split(fields[8], ';')) {
+    if (const auto channels = words_of(connection); !channels.empty())
+      client.connections.push_back({.channels = {channels.begin(), channels.end()}, .own = own});
+    own = false;
   }
-  if (client.connections.size() == 1 && client.connections.front().empty()) client.connections.clear();
+  // Which connection has which does not matter: each that ends takes one along.
+  for (std::size_t at = 0; !contexts.empty(); ++at) {
+    if (at == client.connections.size()) client.connections.emplace_back();
+    auto& connection = client.connections[at];
+    if (connection.own) continue;
+    connection.context = contexts.back();
+    connection.named = true;
+    contexts.pop_back();
+  }
   client.container = plain(fields[9]);
   return fits && client.pid != 0 ? std::optional(client) : std::nullopt;
 }
@@ -406,10 +390,19 @@ std::optional<StoredClient> client_in(std::string_view line) {
 std::string render_clients(const StoredClients& stored) {
   std::string text = fmt::format("{}{}\n", kBoot, stored.boot);
   for (const auto& client : stored.clients) {
-    std::vector<std::string> connections;
-    for (const auto& channels : client.connections) connections.push_back(fmt::format("{}", fmt::join(channels, " ")));
+    std::vector<std::string> connections(client.has_own ? 1 : 0);  // the process's own first
+    std::vector<std::uint32_t> contexts;
+    for (const auto& each : client.connections) {
+      const auto channels = fmt::format("{}", fmt::join(each.channels, " "));
+      if (each.context) contexts.push_back(*each.context);
+      if (each.own)
+        connections.front() = channels;
+      else if (!channels.empty())
+        connections.push_back(channels);
+    }
+    std::ranges::sort(contexts);
     text += fmt::format("{}\t{}\t{:d}\t{:d}\t{}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.earlier,
-                        client.has_own, client.tries, client.place_with, client.grant, fmt::join(client.contexts, " "),
+                        client.has_own, client.tries, client.place_with, client.grant, fmt::join(contexts, " "),
                         fmt::join(connections, ";"), plain(client.container));
   }
   return text;

@@ -121,7 +121,7 @@ TEST_F(Clients, ThatExitAreGoneWhenTheServerHasClosedTheirChannels) {
   EXPECT_EQ(clients_.places(kGrant), 1u) << "another process may have the channels, and may make a context";
   EXPECT_FALSE(clients_.looked(std::set<Channel>{"pipe:[2]", "pipe:[9]"}));
   EXPECT_THAT(clients_.remnants(kGrant), ElementsAre(pid));
-  EXPECT_THAT(clients_.remnant(pid)->channels, ElementsAre("pipe:[2]"));
+  EXPECT_THAT(clients_.remnant(pid)->channels(), ElementsAre("pipe:[2]"));
   EXPECT_TRUE(clients_.looked(std::set<Channel>{"pipe:[9]"}));
   EXPECT_EQ(clients_.places(kGrant), 0u);
   EXPECT_FALSE(clients_.waits_for_server());
@@ -217,7 +217,7 @@ TEST_F(Clients, ThatExitInTheExchangeRemainIfTheyHaveOtherConnections) {
   end_and_notice(pid);
   clients_.inherit(pid, 999999, 5, kGrant);
   EXPECT_THAT(clients_.remnants(kGrant), UnorderedElementsAre(pid, 999999));
-  EXPECT_THAT(clients_.remnant(pid)->channels, ElementsAre("pipe:[2]"));
+  EXPECT_THAT(clients_.remnant(pid)->channels(), ElementsAre("pipe:[2]"));
   clients_.context_began(pid, 1);
   EXPECT_EQ(clients_.places(kGrant), 2u);
 }
@@ -304,7 +304,7 @@ TEST_F(Clients, ThatExitKeepTheirPlacesUntilTheServerHasClosedTheirContexts) {
   EXPECT_THAT(clients_.remnants(kGrant), ElementsAre(pid));
   EXPECT_EQ(clients_.places(kGrant), 2u);
   ASSERT_TRUE(clients_.remnant(pid));
-  EXPECT_THAT(clients_.remnant(pid)->channels, ElementsAre("pipe:[1]", "pipe:[2]", "pipe:[3]"));
+  EXPECT_THAT(clients_.remnant(pid)->channels(), ElementsAre("pipe:[1]", "pipe:[2]", "pipe:[3]"));
   EXPECT_EQ(clients_.remnant(pid)->container, "pod p c");
   EXPECT_FALSE(clients_.context_ended(pid, 1));
   EXPECT_EQ(clients_.places(kGrant), 2u);

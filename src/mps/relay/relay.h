@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -66,8 +65,23 @@ class RelayTurns {
 // each further one is a client, its fields separated by tabs. Pure; fuzzed: parse ∘ render is the identity.
 inline constexpr const char* kClientFile = "clients.txt";
 
-// What ClientTable knows of a client and keeps as it is.
+// A descriptor through which client and server talk, as the kernel names it in /proc/<pid>/fd: "pipe:[1137]".
+using Channel = std::string;
+using ConnectionId = std::uint64_t;
+
+struct ClientConnection {
+  ConnectionId id = 0;                        // of the caller; 0: of an earlier program, or it did not pass the relay
+  std::vector<Channel> channels = {};         // that may be open; none: they are not known
+  bool own = false;                           // of the process
+  std::optional<std::uint32_t> context = {};  // absent: not said yet, the process's own, or its context has ended
+  bool named = false;                         // the context, by the server; else the relay let it through
+  bool followed() const;
+  friend bool operator==(const ClientConnection&, const ClientConnection&) = default;
+};
+
+// What ClientTable knows of a client. A client that has exited and that the server still has is a remnant.
 struct KnownClient {
+  int pid = 0;
   std::uint64_t started = 0;   // as in /proc/<pid>/stat; 0 = not known
   bool earlier = false;        // than this program: its contexts are not known
   bool has_own = false;        // connection
@@ -75,26 +89,19 @@ struct KnownClient {
   int place_with = 0;          // `heir`: the pid that inherited the place that a client has without a context; 0 = none
   std::string grant = {};      // "": of a former tenant
   std::string container = {};  // mps/endpoints/containers.h, container_of(); "": not known
+  std::vector<ClientConnection> connections = {};  // that have a context or channels that may be open, or are its own
+  bool listed = false;                             // by the server, after the exit: something keeps it. Not stored
+  std::vector<Channel> channels() const;
   friend bool operator==(const KnownClient&, const KnownClient&) = default;
-};
-struct StoredClient : KnownClient {
-  int pid = 0;
-  std::vector<std::uint32_t> contexts = {};
-  std::vector<std::vector<std::string>> connections = {};  // the channels of each; with has_own, that is the first
-  friend bool operator==(const StoredClient&, const StoredClient&) = default;
 };
 struct StoredClients {
   std::string boot;  // "": the file names none, so its clients cannot be used
-  std::vector<StoredClient> clients;
+  std::vector<KnownClient> clients;
   friend bool operator==(const StoredClients&, const StoredClients&) = default;
 };
 
 std::string render_clients(const StoredClients& stored);
 StoredClients parse_clients(std::string_view text);  // skips lines that it cannot read
-
-// A descriptor through which client and server talk, as the kernel names it in /proc/<pid>/fd: "pipe:[1137]".
-using Channel = std::string;
-using ConnectionId = std::uint64_t;
 
 // Calls `look` for what each descriptor of a process leads to, from /proc/<pid>/fd, without opening it, which could
 // block on a file system of a tenant's, until `look` returns false. false: its descriptors cannot be read, as of a
@@ -103,13 +110,6 @@ using ConnectionId = std::uint64_t;
 bool look_at_descriptors(int pid, const std::function<bool(std::string_view channel)>& look);
 // Adds the pipes that a process has open. false: as above.
 bool add_open_pipes(int pid, std::set<Channel>& pipes);
-
-// A client that has exited and that the server still has.
-struct Remnant : KnownClient {
-  int pid = 0;
-  std::vector<Channel> channels = {};  // as far as they are known
-  bool listed = false;                 // by the server, after the exit: something keeps it
-};
 
 // --- the clients
 // ------------------------------------------------------------------------------------------------------
@@ -140,9 +140,9 @@ class ClientTable {
   // The process that has the pid now, which became a client before this program started: its contexts are not known.
   bool remember(const std::string& grant, int pid);
   // All clients whose start is known, for restore() by the next program, which serves the same daemon.
-  std::vector<StoredClient> stored() const;
+  std::vector<KnownClient> stored() const;
   // A client that has exited by now counts as one that remains, until the servers' pipes are looked at.
-  void restore(const StoredClient& stored);
+  void restore(const KnownClient& stored);
   void disown(const std::string& grant);                // its clients are of the grant "" from now on
   std::vector<int> of(const std::string& grant) const;  // that live; sorted
   const std::string* grant_of(int pid) const;           // null: not a living client; "": its grant has disowned it
@@ -185,39 +185,33 @@ class ClientTable {
   // Clients that have exited and that the server still has: usually for a moment, or because other processes keep their
   // channels; sorted. "": of grants that were disowned.
   std::vector<int> remnants(const std::string& grant) const;
-  std::optional<Remnant> remnant(int pid) const;
+  std::optional<KnownClient> remnant(int pid) const;
   void tried(int remnant);
 
  private:
-  struct Connection {
-    std::vector<Channel> channels = {};  // that may be open; none: they are not known
-    bool own = false;
-    std::optional<std::uint32_t> context = {};  // absent: not said yet, the client's own, or its context has ended
-    bool named = false;                         // the context, by the server; else the relay let it through
-    bool followed() const;
-  };
   struct Client : KnownClient {
     os::Fd pidfd = {};
     os::Loop::Id watch = 0;
-    // That have a context or channels that may be open, or are its own.
-    std::map<ConnectionId, Connection> connections = {};
     std::uint32_t next_context = 0;
     std::uint64_t exited = 0;  // boot_ticks(); 0 = it lives
-    bool listed = false;       // after its exit
     bool alive() const;
     std::size_t contexts() const;
     std::size_t open() const;           // connections beyond the own one
     std::size_t count(auto of) const {  // connections
-      return static_cast<std::size_t>(std::ranges::count_if(std::views::values(connections), of));
+      return static_cast<std::size_t>(std::ranges::count_if(connections, of));
     }
     std::size_t beyond_first(bool pipes_known) const;
-    void drop_closed();  // connections
-    std::vector<Channel> channels() const;
+    ClientConnection& connection(ConnectionId id);  // is added if there is none
+    void drop_closed();                             // connections
     bool has_channels() const;
     bool may_stay() const { return earlier || has_channels() || contexts() > 0; }
-    bool may_have_more() const;  // channels
-    bool followed() const;       // its channels are pipes that are known
+    bool may_have_more() const { return channels().size() < kMostChannels; }
+    bool followed() const;  // its channels are pipes that are known
   };
+  // A client has four channels for each connection; those that its server has closed are dropped at each look. 48
+  // places need 196. A client can have this many only if the servers' pipes cannot be read; then the server's log and
+  // list decide.
+  static constexpr std::size_t kMostChannels = 4096;
   template <class Chosen>
   std::vector<int> pids_where(Chosen chosen) const {
     std::vector<int> pids;
@@ -234,7 +228,6 @@ class ClientTable {
   std::function<void(int)> on_gone_;
   std::map<int, Client> clients_;
   bool pipes_known_ = true;  // the last look at the servers' pipes succeeded
-  ConnectionId next_unknown_ = std::numeric_limits<ConnectionId>::max();  // for one that the caller has not numbered
 };
 
 // --- the relay
@@ -369,7 +362,7 @@ class Relay {
 
   const ClientTable& clients() const { return clients_; }
   EndpointCounters counters(const std::string& grant) const;
-  // A client; for Remnant.
+  // A client.
   void in_container(int pid, std::string container, std::uint64_t started) {
     clients_.in_container(pid, std::move(container), started);
   }
