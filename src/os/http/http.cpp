@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <limits>
+#include <ranges>
 #include <thread>
 
 #include "base/text.h"
@@ -182,24 +183,17 @@ class LoopHttpServer final : public HttpServer {
     }
   }
 
+  // Closes the oldest connection of a peer that has as many as it may, or else of the peer with the most. Among peers
+  // with equally many, the one with the oldest connection loses it.
   void make_room_for(const std::string& peer) {
     std::map<std::string_view, std::size_t> counts;
     for (const auto& [id, connection] : connections_) ++counts[connection.peer];
-    std::string_view loser;
-    if (const auto own = counts.find(peer); own != counts.end() && own->second >= limits_.of_one_peer) {
-      loser = peer;
-    } else if (connections_.size() >= limits_.connections) {
-      // Among addresses with equally many, the one with the oldest connection.
-      const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; })->second;
-      loser = std::ranges::find_if(connections_, [&](const auto& entry) {
-                return counts[entry.second.peer] == most;
-              })->second.peer;
-    } else {
-      return;
-    }
-    const auto oldest =
-        std::ranges::find_if(connections_, [loser](const auto& entry) { return entry.second.peer == loser; });
-    close(oldest->first);
+    const bool is_own = counts[peer] >= limits_.of_one_peer;
+    if (!is_own && connections_.size() < limits_.connections) return;
+    const auto most = std::ranges::max(std::views::values(counts));
+    close(std::ranges::find_if(connections_, [&](const auto& entry) {
+            return is_own ? entry.second.peer == peer : counts[entry.second.peer] == most;
+          })->first);
   }
 
   void add(Fd fd, std::string peer) {
@@ -224,21 +218,16 @@ class LoopHttpServer final : public HttpServer {
   void advance(std::uint64_t id) {
     const auto found = connections_.find(id);
     if (found == connections_.end()) return;
-    switch (found->second.phase) {
-      case Phase::kHead:
-        return read_head(id, found->second);
-      case Phase::kAnswer:
-        return write_answer(id, found->second);
-      case Phase::kEnd:
-        return read_rest(id, found->second);
-    }
+    if (found->second.phase == Phase::kAnswer) return write_answer(id, found->second);
+    read_some(id, found->second);
   }
 
-  void read_head(std::uint64_t id, Connection& connection) {
+  void read_some(std::uint64_t id, Connection& connection) {
     char buffer[4096];
     const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) return close(id);
+    if (connection.phase == Phase::kEnd) return;
     connection.in.append(buffer, static_cast<std::size_t>(got));
     const auto request = read_http_request(connection.in, limits_.head_bytes);
     if (!request) return;
@@ -266,13 +255,6 @@ class LoopHttpServer final : public HttpServer {
     // Closing at once, with input unread, would make the kernel discard output that the client has not read yet.
     ::shutdown(connection.fd.get(), SHUT_WR);
     enter(id, connection, Phase::kEnd, kReadable, limits_.head);
-  }
-
-  void read_rest(std::uint64_t id, Connection& connection) {
-    char buffer[4096];
-    const ssize_t got = ::recv(connection.fd.get(), buffer, sizeof buffer, 0);
-    if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
-    close(id);
   }
 
   void close(std::uint64_t id) {
