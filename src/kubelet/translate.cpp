@@ -1,30 +1,17 @@
 #include "kubelet/translate.h"
 
 #include <algorithm>
-#include <iterator>
+#include <array>
 #include <map>
 #include <utility>
 
 namespace tranche::kubelet {
 namespace {
 
-// Each way the first row that matches.
-constexpr std::pair<Kind, grpc::StatusCode> kCodes[] = {
-    {Kind::kInvalid, grpc::StatusCode::INVALID_ARGUMENT},     {Kind::kNotFound, grpc::StatusCode::NOT_FOUND},
-    {Kind::kUnsupported, grpc::StatusCode::UNIMPLEMENTED},    {Kind::kUnavailable, grpc::StatusCode::UNAVAILABLE},
-    {Kind::kTimeout, grpc::StatusCode::DEADLINE_EXCEEDED},    {Kind::kDenied, grpc::StatusCode::PERMISSION_DENIED},
-    {Kind::kConflict, grpc::StatusCode::FAILED_PRECONDITION}, {Kind::kInvalid, grpc::StatusCode::OUT_OF_RANGE},
-    {Kind::kDenied, grpc::StatusCode::UNAUTHENTICATED},       {Kind::kConflict, grpc::StatusCode::ALREADY_EXISTS}};
-
-grpc::StatusCode code_for(Kind kind) {
-  const auto* row = std::ranges::find(kCodes, kind, &std::pair<Kind, grpc::StatusCode>::first);
-  return row == std::end(kCodes) ? grpc::StatusCode::UNKNOWN : row->second;
-}
-
-Kind kind_for(grpc::StatusCode code) {
-  const auto* row = std::ranges::find(kCodes, code, &std::pair<Kind, grpc::StatusCode>::second);
-  return row == std::end(kCodes) ? Kind::kUnavailable : row->first;
-}
+using enum grpc::StatusCode;
+// By Kind.
+constexpr std::array kCodes{INVALID_ARGUMENT,  NOT_FOUND,         UNIMPLEMENTED,      UNAVAILABLE,
+                            DEADLINE_EXCEEDED, PERMISSION_DENIED, FAILED_PRECONDITION};
 
 }  // namespace
 
@@ -89,12 +76,12 @@ std::vector<grants::Held> to_holdings(const v1::ListPodResourcesResponse& respon
 }
 
 grpc::Status to_status(const Error& error) {
-  return {code_for(error.kind), to_string(error)};
+  return {kCodes.at(static_cast<std::size_t>(error.kind)), to_string(error)};
 }
 
 Error from_status(const grpc::Status& status, std::string what, std::string where) {
-  return Error{kind_for(status.error_code()), std::move(what) + ": " + status.error_message(), std::move(where),
-               static_cast<int>(status.error_code())};
+  return {Kind::kUnavailable, std::move(what) + ": " + status.error_message(), std::move(where),
+          static_cast<int>(status.error_code())};
 }
 
 }  // namespace tranche::kubelet

@@ -23,7 +23,7 @@ std::vector<grants::Held> to_holdings(const v1::ListPodResourcesResponse& respon
 // kInvalid → INVALID_ARGUMENT, kNotFound → NOT_FOUND, kUnsupported → UNIMPLEMENTED, kUnavailable → UNAVAILABLE,
 // kTimeout → DEADLINE_EXCEEDED, kDenied → PERMISSION_DENIED, kConflict → FAILED_PRECONDITION; the text is the Error's.
 grpc::Status to_status(const Error& error);
-// The other way, for answers of kubelet: `what` is the first half of the sentence.
+// Of an answer that failed, kUnavailable: `what` is the first half of the sentence.
 Error from_status(const grpc::Status& status, std::string what, std::string where);
 
 }  // namespace tranche::kubelet
