@@ -236,10 +236,11 @@ class RegisterCall {
 class Plugin {
  public:
   // on_change: in a turn of the loop or within a call to this object; the state may have changed.
-  Plugin(os::Loop& loop, const PluginHostSettings& settings, Answers& answers, std::string resource,
-         std::function<void()> on_change)
+  Plugin(os::Loop& loop, const PluginHostSettings& settings, const std::optional<os::SocketFile>& kubelet,
+         Answers& answers, std::string resource, std::function<void()> on_change)
       : loop_(loop),
         settings_(settings),
+        kubelet_(kubelet),
         answers_(answers),
         resource_(std::move(resource)),
         socket_name_(socket_name_of(resource_)),
@@ -263,8 +264,7 @@ class Plugin {
     if (service_) service_->streams().offer(devices_);
   }
 
-  void look(bool kubelet_is_there) {
-    kubelet_is_there_ = kubelet_is_there;
+  void look() {
     in_place_ = in_place();
     if (in_place_ && settings_.register_with_kubelet) keep_registered();
     on_change_();
@@ -291,8 +291,6 @@ class Plugin {
             .refused = counts_.refused};
   }
 
-  const std::string& socket_name() const { return socket_name_; }
-
  private:
   // Our socket is where kubelet looks for it; binds when it should be.
   bool in_place() {
@@ -301,7 +299,7 @@ class Plugin {
       return server_ != nullptr;
     }
     const SocketServer::Finding finding = server_->look();
-    if (finding.place != SocketServer::Place::kDeserted) deserted_since_.reset();
+    const bool was_deserted = std::exchange(deserted_, finding.place == SocketServer::Place::kDeserted);
     switch (finding.place) {
       case SocketServer::Place::kOurs:
         return true;
@@ -315,7 +313,8 @@ class Plugin {
                                by_whom(finding.foreign_process), resource_, socket_path_);
         return false;
       case SocketServer::Place::kDeserted:
-        if (!deserted_for_long()) return false;
+        if (!was_deserted) recheck_.start(kBindToListen, [this] { look(); });
+        if (recheck_.running()) return false;
         break;
       case SocketServer::Place::kDeleted:
         break;
@@ -324,17 +323,10 @@ class Plugin {
     return server_ != nullptr;
   }
 
-  bool deserted_for_long() {
-    if (!deserted_since_) deserted_since_ = loop_.now();
-    if (loop_.now() - *deserted_since_ >= kBindToListen) return true;
-    recheck_.start(kBindToListen, [this] { look(kubelet_is_there_); });
-    return false;
-  }
-
   void bind() {
     forget_registration();
     unbind();
-    deserted_since_.reset();
+    deserted_ = false;
     auto service = std::make_unique<DevicePluginService>(
         resource_, answers_, counts_, [this] { signal_.raise(); }, [this] { counted_.raise(); });
     // The first list is there before the first stream can be.
@@ -352,7 +344,7 @@ class Plugin {
     problem_.clear();
     const os::Listener& predecessor = server_->predecessor();
     note_ = predecessor.alive ? fmt::format("took {} over from {}", socket_path_, by_whom(predecessor.pid)) : "";
-    if (predecessor.alive) retry_.start(settings_.handover, [this] { look(kubelet_is_there_); });
+    if (predecessor.alive) retry_.start(settings_.handover, [this] { look(); });
   }
 
   void unbind() {
@@ -369,7 +361,7 @@ class Plugin {
   }
 
   void keep_registered() {
-    if (!kubelet_is_there_) {
+    if (!kubelet_) {
       forget_registration();
       problem_ = fmt::format("kubelet is not there: no socket at {}; {} registers as soon as it appears",
                              settings_.kubelet_socket, resource_);
@@ -393,7 +385,7 @@ class Plugin {
     if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
     // Their end raises the signal; a connection that accepts no bytes any more must not block indefinitely.
     if (!over && loop_.now() < *streams_end_by_) {
-      recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(kubelet_is_there_); });
+      recheck_.start(*streams_end_by_ - loop_.now(), [this] { look(); });
       return false;
     }
     streams_end_by_.reset();
@@ -439,7 +431,7 @@ class Plugin {
 
   void retry_later(std::string problem) {
     problem_ = std::move(problem);
-    retry_.start(backoff_.next(), [this] { look(kubelet_is_there_); });
+    retry_.start(backoff_.next(), [this] { look(); });
   }
 
   // After anything happened on gRPC's threads.
@@ -453,11 +445,12 @@ class Plugin {
         retry_later(to_string(outcome->error()));
       }
     }
-    look(kubelet_is_there_);
+    look();
   }
 
   os::Loop& loop_;
   const PluginHostSettings& settings_;
+  const std::optional<os::SocketFile>& kubelet_;  // its socket
   Answers& answers_;
   const std::string resource_;
   const std::string socket_name_;
@@ -473,10 +466,9 @@ class Plugin {
   std::shared_ptr<const v1beta1::ListAndWatchResponse> devices_;
   CallCounts counts_;
 
-  bool kubelet_is_there_ = false;
   bool registered_ = false;
   bool in_place_ = false;
-  std::optional<MonoTime> deserted_since_;
+  bool deserted_ = false;  // by the last look
   std::optional<MonoTime> streams_end_by_;
   std::uint64_t lost_before_ = 0;  // streams lost before the last registration
   std::uint64_t registrations_ = 0;
@@ -495,7 +487,6 @@ PluginHost::PluginHost(os::Loop& loop, PluginHostSettings settings, Answers& ans
       settings_(complete(std::move(settings))),
       answers_(answers),
       on_change_(std::move(on_change)),
-      kubelet_name_(os::parts_of(settings_.kubelet_socket).name),
       look_(loop, [this] { look_around(); }),
       changed_(loop, [this] { report(); }) {}
 
@@ -503,8 +494,7 @@ PluginHost::~PluginHost() = default;
 
 Status PluginHost::open() {
   TRY_STATUS(watch_directories());
-  kubelet_ = os::look_at_socket(settings_.kubelet_socket);
-  schedule_audit();
+  look_around();
   return {};
 }
 
@@ -523,10 +513,10 @@ void PluginHost::publish(const std::vector<plan::Advertised>& resources) {
     std::unique_ptr<Plugin>& plugin = plugins_[name];
     const bool is_new = plugin == nullptr;
     if (is_new) {
-      plugin = std::make_unique<Plugin>(loop_, settings_, answers_, name, [this] { changed_.raise(); });
+      plugin = std::make_unique<Plugin>(loop_, settings_, kubelet_, answers_, name, [this] { changed_.raise(); });
     }
     plugin->offer(*advertised);
-    if (is_new) plugin->look(kubelet_.has_value());
+    if (is_new) plugin->look();
   }
   changed_.raise();
 }
@@ -538,30 +528,17 @@ std::vector<PluginState> PluginHost::states() const {
 }
 
 Status PluginHost::watch_directories() {
-  const std::string kubelet_directory = os::parts_of(settings_.kubelet_socket).directory;
-  TRY(plugin_watch_, os::DirWatch::open(loop_, settings_.plugin_dir,
-                                        [this, same = kubelet_directory == settings_.plugin_dir](
-                                            const std::string& name) { heard(name, same); }));
-  if (kubelet_directory == settings_.plugin_dir || !settings_.register_with_kubelet) return {};
-  TRY(kubelet_watch_,
-      os::DirWatch::open(loop_, kubelet_directory, [this](const std::string& name) { heard(name, true); }));
+  const auto [directory, kubelets_name] = os::parts_of(settings_.kubelet_socket);
+  // Only notes what to look at: kubelet's start is a burst of events, looked at once when it is over.
+  const auto heard = [this, kubelets_name](const std::string& name) {
+    watches_lost_ = watches_lost_ || name.empty();
+    kubelet_touched_ = kubelet_touched_ || name == kubelets_name;
+    look_.raise();
+  };
+  TRY(plugin_watch_, os::DirWatch::open(loop_, settings_.plugin_dir, heard));
+  if (directory == settings_.plugin_dir || !settings_.register_with_kubelet) return {};
+  TRY(kubelet_watch_, os::DirWatch::open(loop_, directory, heard));
   return {};
-}
-
-// Only notes what to look at: kubelet's start is a burst of events, looked at once when it is over.
-void PluginHost::heard(const std::string& name, bool from_kubelets_directory) {
-  if (name.empty()) {
-    watches_lost_ = true;
-  } else if (from_kubelets_directory && name == kubelet_name_) {
-    kubelet_touched_ = true;
-  } else if (!is_one_of_our_sockets(name)) {
-    return;
-  }
-  look_.raise();
-}
-
-bool PluginHost::is_one_of_our_sockets(const std::string& name) const {
-  return std::ranges::any_of(plugins_, [&](const auto& plugin) { return plugin.second->socket_name() == name; });
 }
 
 void PluginHost::look_around() {
@@ -575,15 +552,9 @@ void PluginHost::look_around() {
   if (started) kubelet_started_ = loop_.now();
   for (const auto& [name, plugin] : plugins_) {
     if (started) plugin->kubelet_started();
-    plugin->look(kubelet_.has_value());
+    plugin->look();
   }
-}
-
-void PluginHost::schedule_audit() {
-  audit_.start(settings_.audit_every, [this] {
-    look_around();
-    schedule_audit();
-  });
+  audit_.start(settings_.audit_every, [this] { look_around(); });
 }
 
 void PluginHost::report() {

@@ -93,17 +93,13 @@ class PluginHost {
 
  private:
   Status watch_directories();
-  void heard(const std::string& name, bool from_kubelets_directory);
-  bool is_one_of_our_sockets(const std::string& name) const;
   void look_around();
-  void schedule_audit();
   void report();
 
   os::Loop& loop_;
   const PluginHostSettings settings_;
   Answers& answers_;
   const std::function<void()> on_change_;
-  const std::string kubelet_name_;
 
   std::optional<os::SocketFile> kubelet_;
   bool kubelet_touched_ = false;
