@@ -61,7 +61,4 @@ inline constexpr std::uint64_t kMostDevices = 1'000'000'000;
 // error's text continues "must be a whole number of devices, but ".
 Result<std::uint64_t> parse_count(std::string_view text);
 
-// Sizes on a command line: "512M", "3G", "14377MiB", "1GiB", "4096" (bytes). Binary units, as in MPS.
-std::optional<Bytes> parse_size(std::string_view text);
-
 }  // namespace tranche

@@ -67,11 +67,11 @@ int status(StatusOptions& options, const Process& process) {
 void add_status(CLI::App& app, Process& process) {
   auto options = std::make_shared<StatusOptions>();
   auto* command = app.add_subcommand("status", "what this node has and who holds it, from the running node agent");
-  command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_option("--socket", options->socket, "the node agent's status socket");
   command->add_option("--node", options->asked.node,
                       "the agent of this node, through the API server; it reports less than on the node");
   add_agents_options(*command, options->asked, "with --node: ");
-  command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer")->capture_default_str();
+  command->add_option("--deadline", options->deadline_seconds, "seconds to wait for the answer");
   command->add_flag("--json", options->json, "the whole status document (docs/reference/status.md)");
   command->add_flag(
       "--alive", options->alive,
@@ -137,7 +137,7 @@ void add_why(CLI::App& app, Process& process) {
           "name", options->name,
           "pod (NAME, NAMESPACE/NAME or NAMESPACE/NAME/CONTAINER), GPU (index, UUID or its beginning), or slot id")
       ->required();
-  command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_option("--socket", options->socket, "the node agent's status socket");
   add_cluster_options(*command, *options, process);
   command->add_flag("--json", options->json, "the same as JSON");
   command->footer(
@@ -318,14 +318,12 @@ int top_command(TopOptions& options, const Process& process) {
 void add_top(CLI::App& app, Process& process) {
   auto options = std::make_shared<TopOptions>();
   auto* command = app.add_subcommand("top", "live view of this node's GPUs and tenants, from the running node agent");
-  command->add_option("--socket", options->socket, "the node agent's status socket")->capture_default_str();
+  command->add_option("--socket", options->socket, "the node agent's status socket");
   auto* interval =
       command->add_option("--interval", options->interval_seconds, "seconds between two readings; 10 with --cluster")
-          ->check(CLI::Range(0.2, 3600.0))
-          ->capture_default_str();
+          ->check(CLI::Range(0.2, 3600.0));
   command->add_option("--sort", options->sort, "order of the tenants")
-      ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}))
-      ->capture_default_str();
+      ->check(CLI::IsMember({"memory", "limit", "processes", "name", "gpu"}));
   command->add_option("--filter", options->filter, "show only tenants with this text in namespace/pod/container");
   add_cluster_options(*command, *options, process);
   command->add_flag("--once", options->once, "print one reading as text, and exit; the default without a terminal");
@@ -346,11 +344,10 @@ void add_web(CLI::App& app, Process& process) {
   auto* command = app.add_subcommand(
       "web",
       "a page of the cluster on this machine: nodes and GPUs as a map, what is free, what would fit, where a pod is");
-  command->add_option("--port", options->port, "port of 127.0.0.1; 0: any free one")->capture_default_str();
+  command->add_option("--port", options->port, "port of 127.0.0.1; 0: any free one");
   add_agents_options(*command, options->asked, "");
   command->add_option("--interval", *seconds, "seconds between two readings of the cluster")
-      ->check(CLI::Range(1.0, 3600.0))
-      ->capture_default_str();
+      ->check(CLI::Range(1.0, 3600.0));
   command->add_flag("--json", options->json, "print one reading as JSON, and exit");
   command->footer("Example:\n  tranche web --port 0 --context production");
   command->callback([options, seconds, &process] {

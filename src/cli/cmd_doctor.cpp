@@ -8,6 +8,7 @@
 
 #include "base/json_text.h"
 #include "base/terminal_text.h"
+#include "base/text.h"
 #include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
@@ -22,7 +23,9 @@
 #include "kube/client/find_access.h"
 #include "kube/object.h"
 #include "mig/mig_plan.h"
+#include "mps/limits/limits.h"
 #include "os/socket/status_socket.h"
+#include "probe/main.h"
 
 namespace tranche::cli {
 namespace {
@@ -133,13 +136,11 @@ void add_check(CLI::App& app, Process& process) {
   auto* explain = command->add_flag("--explain", held->explain, "the value of every setting and where it comes from");
   command->add_flag("--node", held->with_node, "the node as well, also with --config")->excludes(explain);
   auto& o = held->node;
-  command->add_option("--root", o.root, "root of the node's files, when they are mounted elsewhere")
-      ->capture_default_str();
+  command->add_option("--root", o.root, "root of the node's files, when they are mounted elsewhere");
   add_own_option(*command, "--run-dir", held->run_dir,
                  "the node agent's directory: its own sockets are no other plugin's");
-  command->add_option("--kubelet-root", o.kubelet_root, "kubelet's root directory")->capture_default_str();
-  command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path")
-      ->capture_default_str();
+  command->add_option("--kubelet-root", o.kubelet_root, "kubelet's root directory");
+  command->add_option("--mps-control", o.mps_control, "the control program: a name in PATH, or a path");
   command->add_flag("--json", held->json, "findings as JSON");
   command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and exit");
   command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and exit");
@@ -247,6 +248,46 @@ void add_reset(CLI::App& app, Process& process) {
   add_log_options(*command, held->log);
   command->footer(kResetTeaching);
   command->callback([held, &process] { process.exit_code = doctor::run_reset(started(*held, process)); });
+}
+
+void add_probe(CLI::App& app, Process& process) {
+  auto options = std::make_shared<probe::ProbeCliOptions>();
+  auto* command = app.add_subcommand(
+      "probe", "a small GPU program: SMs, memory, right answers and speed, as a process gets them here");
+  auto& o = *options;
+  const auto add_seconds = [command](const char* flag, auto& into, double least, const char* help) {
+    const auto take = [&into](double seconds) {
+      into = std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+    };
+    return command->add_option_function<double>(flag, take, help)->check(CLI::Range(least, 86400.0));
+  };
+  command->add_option("--device", o.probe.device, "index or UUID; the first visible by default");
+  const auto take_sizes = [&o](const std::vector<std::string>& sizes) {
+    for (const auto& size : sizes) o.probe.allocate.push_back(*mps::amount_of(size));
+  };
+  command
+      ->add_option_function<std::vector<std::string>>("--allocate", take_sizes,
+                                                      "try to allocate this much (512M, 3G); may be repeated")
+      ->check([](const std::string& text) {
+        return mps::amount_of(text) ? "" : "not a size: " + in_quotes(text) + "; write for example 512M or 3G";
+      });
+  command->add_flag("--find-limit", o.probe.find_limit, "search for the largest single allocation");
+  add_seconds("--seconds", o.probe.run_for, 0.0, "compute for this long; 0 for not at all")->default_str("0.25");
+  command->add_option("--blocks", o.probe.blocks, "thread blocks a launch; 0 for one an SM");
+  command->add_flag("--tensor-cores", o.probe.tensor_cores,
+                    "compute with bf16 products in kernels of about 10 ms (compute capability 8.0 and newer)");
+  command->add_option("--queue", o.probe.queue, "launches before each wait for them")->check(CLI::Range(1U, 1000U));
+  command->add_flag("--hold", o.hold, "hold the context and allocations until SIGTERM");
+  add_seconds("--hold-for", o.hold_for, 0.0, "hold them this many seconds");
+  add_seconds("--deadline", o.deadline, 0.1, "seconds for each stage that should be quick")->default_str("30");
+  command->add_option("--endpoint", o.container.endpoint,
+                      "run as in the container of a grant, with this directory of the grant at /run/tranche/mps");
+  command->add_option("--as-user", o.container.user, "run as this user and group id")
+      ->check(CLI::Range(1U, 4294967294U));
+  command->add_flag("--stages", o.stages, "print each stage on stderr as it begins");
+  command->add_flag("--json", o.json, "the report as one line of JSON");
+  command->footer("Example:\n  tranche probe --find-limit --seconds 0     how much memory a process gets here");
+  command->callback([options, &process] { process.exit_code = probe::probe_main(*options, stdout, stderr); });
 }
 
 }  // namespace tranche::cli

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/setting_options.h"
-#include "cli/stand_in.h"
 #include "config/document/amounts.h"
 #include "labels/live/feature_program.h"
 #include "node/node_program.h"
@@ -178,7 +178,8 @@ void add_own_mps_options(CLI::App& command, MpsCommand& held) {
                  "tranche in every hierarchy by default");
   command
       .add_option("--daemon-host-process", o.host_pid, "whose mount and cgroup namespaces are the host's; 1 by default")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->default_str("");
   command.add_flag("--end", held.end, "end all daemons of this MPS root for good, also those that were left running");
   add_strict(command, o.unknown_keys);
   add_log_options(command, held.log);
@@ -261,16 +262,14 @@ int mps_control_daemon(const std::vector<std::string>& arguments, Process& proce
   held.options.mps_root_here = kMpsPlace;
   add_settings(*app, config::Program::kMpsControlDaemon, held.options.flags);
   add_own_mps_options(*app, held);
-  std::vector<std::string> rest;
-  if (const auto status = read_as_nvidias(*app, arguments, rest)) return *status;
-  if (!rest.empty() && rest.front() == "mount-shm") {
+  if (std::ranges::find(arguments, "mount-shm") != arguments.end()) {
     fmt::print(stderr,
                "{}: mount-shm has nothing to do: containers reach MPS through a directory of their own, and where the "
                "driver needs shared memory as well, the folder that is there does\n",
                kMpsDaemon);
     return 0;
   }
-  warn_of_ignored(*app, rest);
+  if (const auto status = read_as_nvidias(*app, arguments)) return *status;
   app.reset();  // its options need 0.4 MB
   return as_nvidias(run(held, process));
 }

@@ -26,6 +26,7 @@
 #include "plan/plan.h"
 #include "plan/select.h"
 #include "plan/table.h"
+#include "programs/demo/demo_program.h"
 #include "simulate/land.h"
 
 namespace tranche::cli {
@@ -104,7 +105,7 @@ struct Side {
   gpu::Inventory inventory;  // with this configuration's filter applied
   plan::Plan plan;
   labels::Labels labels;
-  std::optional<simulate::Simulation> simulation;
+  std::vector<simulate::Simulation> nodes{};  // with --pods
 
   std::string name() const { return config.path.empty() ? "the defaults" : config.path; }
 };
@@ -152,17 +153,14 @@ std::expected<simulate::PodsRead, int> pods_of(const PlanOptions& options) {
 
 std::vector<simulate::Difference> differences_of(const Side& before, const Side& after) {
   auto differences = simulate::compare({before.plan, before.labels}, {after.plan, after.labels});
-  if (before.simulation && after.simulation) {
-    auto pods = simulate::compare(*before.simulation, *after.simulation);
-    differences.insert(differences.end(), std::make_move_iterator(pods.begin()), std::make_move_iterator(pods.end()));
-  }
+  if (!before.nodes.empty())
+    std::ranges::move(simulate::compare(before.nodes.front(), after.nodes.front()), std::back_inserter(differences));
   return differences;
 }
 
 struct Answer {
   Side side;
   std::optional<Side> against;
-  std::vector<simulate::Simulation> nodes;                      // with --nodes; the side is empty then
   std::optional<std::vector<simulate::UnknownObject>> unknown;  // with --pods
   std::vector<simulate::Difference> differences;
   std::vector<grants::Step> steps;  // the steps of a running node
@@ -183,14 +181,14 @@ void print_json(const PlanOptions& options, const Answer& answer) {
   document["labels"] = answer.side.labels;
   const auto& config = answer.side.config;
   if (options.explain) document["configuration"] = config::report_json(config.path, config.problems, &config.explained);
-  if (answer.side.simulation) document["simulation"] = *answer.side.simulation;
-  if (!answer.nodes.empty()) document["nodes"] = answer.nodes;
+  if (options.nodes > 1 && !answer.side.nodes.empty()) document["nodes"] = answer.side.nodes;
+  if (options.nodes == 1 && !answer.side.nodes.empty()) document["simulation"] = answer.side.nodes.front();
   if (answer.unknown) document["unknownObjects"] = *answer.unknown;
   if (answer.against) {
     document["against"] = {{"file", answer.against->config.path},
                            {"differences", answer.differences},
                            {"steps", steps_json(answer.steps)}};
-    if (answer.against->simulation) document["against"]["simulation"] = *answer.against->simulation;
+    if (!answer.against->nodes.empty()) document["against"]["simulation"] = answer.against->nodes.front();
   }
   fmt::print("{}\n", json_text(document, 2));
 }
@@ -199,19 +197,20 @@ void print_text(const PlanOptions& options, const Answer& answer, const Process&
   const plan::TableOptions look{.colour = process.terminal, .width = process.width > 0 ? process.width : kPipedWidth};
   const auto print = [&](const std::string& text) { fmt::print("{}", fitted(text, process.width)); };
   if (options.explain) print(config::explained_text(answer.side.config.explained) + "\n");
-  if (answer.side.simulation) print(simulate::render_table(*answer.side.simulation, look));
-  for (std::size_t i = 0; i < answer.nodes.size(); ++i)
-    print(
-        fmt::format("Node {} of {}\n{}\n", i + 1, answer.nodes.size(), simulate::render_table(answer.nodes[i], look)));
-  if (!answer.nodes.empty()) fmt::print("{}\n", simulate::needed_text(answer.nodes));
-  if (answer.side.simulation && answer.against) fmt::print("\n");
+  const auto& nodes = answer.side.nodes;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const std::string table = simulate::render_table(nodes[i], look);
+    print(nodes.size() == 1 ? table : fmt::format("Node {} of {}\n{}\n", i + 1, nodes.size(), table));
+  }
+  if (nodes.size() > 1) fmt::print("{}\n", simulate::needed_text(nodes));
+  if (!nodes.empty() && answer.against) fmt::print("\n");
   if (answer.against)
     print(simulate::render_table(answer.differences, answer.against->name(), answer.side.name(), look));
   if (!answer.steps.empty()) {
     fmt::print("\nOn a running node\n");
     for (const auto& step : answer.steps) print("  " + grants::to_string(step) + "\n");
   }
-  if (!answer.side.simulation && !answer.against && answer.nodes.empty())
+  if (nodes.empty() && !answer.against)
     print(plan::render_table(answer.side.plan, answer.side.inventory,
                              options.labels ? answer.side.labels : labels::Labels{}, look));
 }
@@ -239,13 +238,10 @@ int plan(const PlanOptions& options, const Process& process) {
   if (!options.pods.empty()) {
     auto pods = pods_of(options);
     if (!pods) return pods.error();
-    if (options.nodes > 1)
-      answer.nodes = simulate::land_on_nodes(options.nodes, answer.side.plan, answer.side.inventory,
-                                             answer.side.config.config, pods->pods);
     for (Side* side : {&answer.side, answer.against ? &*answer.against : nullptr})
-      if (side != nullptr && options.nodes == 1)
-        side->simulation =
-            simulate::land(side->plan, side->inventory, side->config.config, pods->pods, options.node_name);
+      if (side != nullptr)
+        side->nodes = simulate::land_on_nodes(options.nodes, side->plan, side->inventory, side->config.config,
+                                              pods->pods, options.node_name);
     answer.unknown = std::move(pods->unknown);
   }
   if (answer.against) {
@@ -254,8 +250,7 @@ int plan(const PlanOptions& options, const Process& process) {
   }
   options.json ? print_json(options, answer) : print_text(options, answer, process);
   const bool all_land = answer.unknown.value_or(std::vector<simulate::UnknownObject>{}).empty() &&
-                        (!answer.side.simulation || answer.side.simulation->all_land()) &&
-                        std::ranges::all_of(answer.nodes, &simulate::Simulation::all_land);
+                        std::ranges::all_of(answer.side.nodes, &simulate::Simulation::all_land);
   const bool offers = !answer.side.plan.resources.empty() || answer.side.inventory.gpus.empty() ||
                       answer.side.config.config.dra.devices != config::DraDevices::kNone;
   return all_land && offers && answer.differences.empty() ? 0 : kNotAsHoped;
@@ -269,13 +264,11 @@ void add_plan(CLI::App& app, Process& process) {
       "plan",
       "what a node would advertise, limit and label under a configuration, and what it would leave out and why");
   add_settings(*command, config::Program::kDevicePlugin, options->flags);
-  command
-      ->add_option(
-          "--inventory", options->inventory,
-          "\"node\" for the GPUs of this machine, a number of equal GPUs such as 8xH100-SXM5-80GB, or a file with "
-          "a recorded inventory. " +
-              gpu::known_models(""))
-      ->capture_default_str();
+  command->add_option(
+      "--inventory", options->inventory,
+      "\"node\" for the GPUs of this machine, a number of equal GPUs such as 8xH100-SXM5-80GB, or a file with "
+      "a recorded inventory. " +
+          gpu::known_models(""));
   add_config_alias(*command, options->flags);
   add_strict(*command, options->unknown_keys);
   command->add_flag("--explain", options->explain, "first the value of every setting and where it comes from");
@@ -291,8 +284,7 @@ void add_plan(CLI::App& app, Process& process) {
                     ->add_option("--nodes", options->nodes,
                                  "with --pods FILE: over how many nodes like this one; a pod goes to the first with "
                                  "enough free slots")
-                    ->check(CLI::Range(1, 100))
-                    ->capture_default_str();
+                    ->check(CLI::Range(1, 100));
   auto* against =
       command->add_option("--against", options->against,
                           "a second configuration file: what the first changes, with --pods also where pods land");
@@ -317,6 +309,31 @@ void add_plan(CLI::App& app, Process& process) {
     options->environment = process.environment;
     process.exit_code = plan(*options, process);
   });
+}
+
+void add_demo(CLI::App& app, Process& process) {
+  auto options = std::make_shared<programs::DemoOptions>();
+  auto* command = app.add_subcommand(
+      "demo", "a simulated node with pods sharing its GPUs, in this terminal; needs no GPU and no root");
+  command->add_option("--profile", options->profile, "GPU model. " + gpu::known_models(""));
+  command->add_option("--gpus", options->gpus, "how many GPUs the node has")->check(CLI::Range(1, 16));
+  command->add_option("--slots", options->slots, "slots a GPU is cut into")->check(CLI::Range(2, 48));
+  command->add_option("--config-file", options->config_file, "a configuration of your own instead of MPS with --slots")
+      ->check(CLI::ExistingFile);
+  command
+      ->add_option(
+          "--pods", options->pods_file,
+          "Kubernetes YAML with pods of your own (Pod, Deployment, Job). The demo runs them: unlike `tranche plan "
+          "--pods`, each container needs a command that the simulation has, such as [sim-cuda, --allocate, "
+          "2GiB, --hold]")
+      ->check(CLI::ExistingFile);
+  command->add_option("--standins", options->standins, "folder of the simulated driver and kubelet");
+  command->add_option("--settle-seconds", options->settle_seconds, "with --once: give up after this");
+  command->add_flag("--once", options->once, "print one report once the simulation is stable, then exit");
+  command->add_flag("--json", options->json, "the report as JSON");
+  command->add_flag("--keep", options->keep, "keep the temporary directory with its files");
+  command->footer("Example:\n  tranche demo --gpus 2 --slots 4");
+  command->callback([options, &process] { process.exit_code = programs::run_demo(*options); });
 }
 
 }  // namespace tranche::cli

@@ -1,4 +1,4 @@
-#include "cli/stand_in.h"
+#include "cli/commands.h"
 
 #include <gmock/gmock.h>
 

@@ -8,7 +8,6 @@
 #include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
-#include "cli/stand_in.h"
 #include "os/terminal/terminal.h"
 
 extern char** environ;
@@ -46,7 +45,7 @@ void refuse_empty_numbers(CLI::App& app) {
     if (const auto type = option->get_type_name();
         type.starts_with("INT") || type.starts_with("UINT") || type.starts_with("FLOAT"))
       option->check([](const std::string& text) { return std::string(text.empty() ? "\"\" is not a number" : ""); });
-  for (auto* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_empty_numbers(*command);
+  for (auto* command : app.get_subcommands({})) refuse_empty_numbers(*command);
 }
 
 // Not 0: the command line is wrong.
@@ -54,12 +53,13 @@ int read_command_line(const std::vector<std::string>& arguments, tranche::cli::P
   using namespace tranche::cli;
   CLI::App app(kDescription, process.as_plugin ? "kubectl tranche" : "tranche");
   app.require_subcommand(1);
+  app.option_defaults()->always_capture_default();  // for help; the commands' options inherit it
   app.set_version_flag("--version,-v", version_text(), "print the version, and exit");
   using Add = void(CLI::App&, Process&);
   const auto add = [&](const char* group, std::initializer_list<Add*> commands) {
     for (const auto command : commands) {
       command(app, process);
-      app.get_subcommands([](CLI::App*) { return true; }).back()->group(group);
+      app.get_subcommands({}).back()->group(group);
     }
   };
   add("Commands", {add_check, add_plan, add_status, add_top, add_why, add_web, add_verify, add_mig, add_labels,

@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "base/text.h"
+#include "cli/commands.h"
 #include "cli/mig_command.h"
 #include "cli/setting_options.h"
-#include "cli/stand_in.h"
 #include "mig/driver/apply.h"
 #include "mig/driver/checkpoint.h"
 #include "os/files/files.h"

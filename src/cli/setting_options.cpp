@@ -66,7 +66,7 @@ void show_settings(CLI::App& app, std::vector<std::string>& arguments) {
   const auto asked = std::ranges::find(arguments, "--help-config");
   if (asked == arguments.end()) return;
   *asked = "--help";
-  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+  for (CLI::App* command : app.get_subcommands({}))
     for (CLI::Option* option : command->get_options())
       if (option->get_group().empty()) option->group(kGroup);
 }
@@ -138,13 +138,10 @@ void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const st
       ->envname("KUBECONFIG");
   command.add_option("--context", asked.kubeconfig.context,
                      where + "context of the kubeconfig; default: the current one");
-  command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked")
-      ->capture_default_str();
-  command.add_option("--selector", asked.selector, where + "labels of the agents' pods")->capture_default_str();
-  command
-      .add_option("--status-port", asked.status_port,
-                  where + "port of the agents' status page, where a pod names no port \"metrics\"")
-      ->capture_default_str();
+  command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked");
+  command.add_option("--selector", asked.selector, where + "labels of the agents' pods");
+  command.add_option("--status-port", asked.status_port,
+                     where + "port of the agents' status page, where a pod names no port \"metrics\"");
 }
 
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process) {

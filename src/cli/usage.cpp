@@ -51,8 +51,7 @@ std::string bad_value(const CLI::ParseError& error) {
 
 std::string unknown_word(const CLI::App& command, const std::string& word) {
   std::vector<std::string> known;
-  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(each->get_name());
+  for (const CLI::App* each : command.get_subcommands({})) known.push_back(each->get_name());
   const bool is_file = word.ends_with(".yaml") || word.ends_with(".yml") || word.ends_with(".json");
   if (known.empty() && is_file && command.get_option_no_throw("--config") != nullptr)
     return "accepts no argument " + in_quotes(word) + "; did you mean --config " + word + "?";
@@ -162,16 +161,12 @@ namespace {
 
 // Completion for shells, from CLI11's model of the command line: commands and flags. Files are completed by the shell.
 
-std::vector<CLI::App*> below(CLI::App& command) {
-  return command.get_subcommands([](CLI::App*) { return true; });
-}
-
 // Commands below it, its flags and theirs.
 std::vector<std::string> completed(CLI::App& command) {
   std::vector<std::string> all;
   for (const CLI::Option* option : command.get_options())
     for (const auto& name : option->get_lnames()) all.push_back("--" + name);
-  for (CLI::App* each : below(command)) {
+  for (CLI::App* each : command.get_subcommands({})) {
     all.push_back(each->get_name());
     for (auto& name : completed(*each)) all.push_back(std::move(name));
   }
@@ -180,13 +175,13 @@ std::vector<std::string> completed(CLI::App& command) {
 
 std::string names_of(CLI::App& app) {
   std::vector<std::string> names{"help"};
-  for (const CLI::App* command : below(app)) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return join(names, " ");
 }
 
 std::string for_bash(CLI::App& app) {
   std::string cases;
-  for (CLI::App* command : below(app))
+  for (CLI::App* command : app.get_subcommands({}))
     cases += fmt::format("    {}) words=\"{}\" ;;\n", command->get_name(), join(completed(*command), " "));
   return fmt::format(
       "_tranche() {{\n  local words\n  case ${{COMP_WORDS[1]}} in\n{}  esac\n"
@@ -198,7 +193,7 @@ std::string for_bash(CLI::App& app) {
 
 std::string for_fish(CLI::App& app) {
   std::string text = fmt::format("complete -c tranche -f -n __fish_use_subcommand -a \"{}\"\n", names_of(app));
-  for (CLI::App* command : below(app))
+  for (CLI::App* command : app.get_subcommands({}))
     text += fmt::format("complete -c tranche -n \"__fish_seen_subcommand_from {}\" -a \"{}\"\n", command->get_name(),
                         join(completed(*command), " "));
   return text;

@@ -5,7 +5,7 @@
 #include "base/problem.h"
 #include "base/units.h"
 #include "cdi/csv.h"
-#include "cli/stand_in.h"
+#include "cli/commands.h"
 #include "config/choose.h"
 #include "config/document/amounts.h"
 #include "config/names.h"
