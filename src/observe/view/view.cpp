@@ -19,16 +19,6 @@ using Json = nlohmann::json;
 
 constexpr const char* kNothing = "nothing advertised";
 
-// "namespace/pod/container" → its main process, as the kubelet double knows it.
-std::map<std::string, std::uint64_t> containers_of(const Json& kubelet) {
-  std::map<std::string, std::uint64_t> found;
-  for (const Json& pod : list_at(kubelet, "pods"))
-    for (const Json& container : list_at(pod, "containers"))
-      found[text_at(pod, "namespace") + "/" + text_at(pod, "name") + "/" + text_at(container, "name")] =
-          count_at(container, "pid");
-  return found;
-}
-
 std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
   return member_at(object, key).is_number() ? std::optional(count_at(object, key)) : std::nullopt;
 }
@@ -68,17 +58,16 @@ Tenant read_tenant(const Json& grant, const Json& part) {
   return tenant;
 }
 
-// What its processes use; `container`: its main process, 0 = not known.
-void add_use(Tenant& tenant, const std::string& grant, const Json& device, std::uint64_t container) {
-  if (container == 0 && (grant.empty() || !member_at(device, "processes").is_array())) return;
+// What its processes use, if the node agent knows whose a process is.
+void add_use(Tenant& tenant, const std::string& grant, const Json& device) {
+  if (grant.empty() || !member_at(device, "processes").is_array()) return;
   tenant.used_mib = 0;
-  std::uint32_t processes = 0;
+  tenant.processes = 0;
   for (const Json& process : list_at(device, "processes")) {
-    if (container > 0 ? count_at(process, "pid") != container : text_at(process, "grant") != grant) continue;
+    if (text_at(process, "grant") != grant) continue;
     *tenant.used_mib += count_at(process, "memoryMiB");
-    ++processes;
+    ++*tenant.processes;
   }
-  if (container == 0) tenant.processes = processes;
 }
 
 void put_pods(View& view, const Json& kubelet) {
@@ -295,7 +284,7 @@ void put_kept(std::string& out, const std::vector<Promise>& promises, const Pen&
 
 }  // namespace
 
-Devices read_devices(const Json& status, const std::map<std::string, std::uint64_t>& containers) {
+Devices read_devices(const Json& status) {
   Devices all;
   const Json& devices = list_at(status, "devices");
   for (const Json& json : devices) all.planned.push_back(read_device(json));
@@ -309,9 +298,7 @@ Devices read_devices(const Json& status, const std::map<std::string, std::uint64
         all.elsewhere.push_back(std::move(tenant));
         continue;
       }
-      const auto container = containers.find(tenant.full_name);
-      add_use(tenant, text_at(grant, "grant"), devices[static_cast<std::size_t>(device - all.planned.begin())],
-              container == containers.end() ? 0 : container->second);
+      add_use(tenant, text_at(grant, "grant"), devices[static_cast<std::size_t>(device - all.planned.begin())]);
       device->tenants.push_back(std::move(tenant));
     }
   for (std::size_t at = 0; at < devices.size(); ++at) {
@@ -336,7 +323,7 @@ Result<View> make_view(std::string_view status_json, std::string_view kubelet_js
   put_head(view, status);
   put_promises(view, status);
   put_claims(view, status);
-  view.devices = read_devices(status, containers_of(kubelet)).planned;
+  view.devices = read_devices(status).planned;
   put_pods(view, kubelet);
   return view;
 }

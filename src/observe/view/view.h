@@ -5,7 +5,6 @@
 // documents come from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -85,8 +84,7 @@ struct Devices {
   std::vector<Device> planned;    // with their tenants
   std::vector<Tenant> elsewhere;  // on devices that are not planned any more, or for claims only
 };
-// `containers`: main processes by full names, where the node agent does not know whose a process is.
-Devices read_devices(const nlohmann::json& status, const std::map<std::string, std::uint64_t>& containers = {});
+Devices read_devices(const nlohmann::json& status);
 
 // `kubelet_json` is "" or the kubelet double's state file.
 Result<View> make_view(std::string_view status_json, std::string_view kubelet_json);

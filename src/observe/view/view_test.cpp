@@ -16,16 +16,16 @@ constexpr const char* kStatus = R"({
   "resources": [{"name": "nvidia.com/gpu", "slots": 4, "healthy": 4, "allocated": 3, "registered": true}],
   "devices": [{"uuid": "GPU-1", "index": "0", "name": "NVIDIA H200", "resource": "nvidia.com/gpu", "memoryMiB": 4096,
                "memoryUsedMiB": 1024, "smCount": 132, "smActive": 47, "healthy": true, "poolState": "serving",
-               "processes": [{"pid": 7, "memoryMiB": 512}],
+               "processes": [{"pid": 7, "memoryMiB": 512, "grant": "ga"}],
                "slots": [{"id": "GPU-1::0", "holder": "default/a/main"}, {"id": "GPU-1::1", "holder": "default/a/main"},
                          {"id": "GPU-1::2", "holder": "default/b/main"}, {"id": "GPU-1::3"}]}],
-  "grants": [{"namespace": "default", "pod": "a", "container": "main", "resource": "nvidia.com/gpu",
+  "grants": [{"namespace": "default", "pod": "a", "container": "main", "resource": "nvidia.com/gpu", "grant": "ga",
               "devices": [{"uuid": "GPU-1", "slots": 2, "memoryMiB": 2048, "sms": 66}]},
              {"namespace": "default", "pod": "b", "container": "main", "resource": "nvidia.com/gpu",
               "devices": [{"uuid": "GPU-1", "slots": 1, "memoryMiB": 1024, "sms": 32}]}],
   "notes": ["a note"]})";
 constexpr const char* kKubelet = R"({"pods": [
-  {"namespace": "default", "name": "a", "phase": "Running", "containers": [{"name": "main", "pid": 7}]},
+  {"namespace": "default", "name": "a", "phase": "Running"},
   {"namespace": "default", "name": "c", "phase": "Pending", "reason": "asks 2 nvidia.com/gpu, 1 free"},
   {"namespace": "default", "name": "d", "phase": "Failed", "reason": "exit 2"}]})";
 
