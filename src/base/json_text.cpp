@@ -90,6 +90,13 @@ const Json& map_at(const Json& object, std::string_view key) {
   return value.is_object() ? value : kEmpty;
 }
 
+const Json& entry_at(const Json& object, std::string_view key, std::string_view name, std::string_view value) {
+  static const Json kNull;
+  const Json& list = list_at(object, key);
+  const auto found = std::ranges::find_if(list, [&](const Json& each) { return text_at(each, name) == value; });
+  return found == list.end() ? kNull : *found;
+}
+
 std::string text_at(const Json& object, std::string_view key) {
   const Json& value = member_at(object, key);
   return value.is_string() ? value.get<std::string>() : std::string();

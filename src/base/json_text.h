@@ -34,6 +34,9 @@ nlohmann::json json_of_list(std::string_view text, std::string_view key,
 const nlohmann::json& member_at(const nlohmann::json& object, std::string_view key);  // null when absent
 const nlohmann::json& list_at(const nlohmann::json& object, std::string_view key);    // an empty list when absent
 const nlohmann::json& map_at(const nlohmann::json& object, std::string_view key);     // an empty object when absent
+// The first object of the list at `key` whose text at `name` is `value`; null when there is none.
+const nlohmann::json& entry_at(const nlohmann::json& object, std::string_view key, std::string_view name,
+                               std::string_view value);
 
 std::string text_at(const nlohmann::json& object, std::string_view key);                             // "" when absent
 std::vector<std::string> texts_at(const nlohmann::json& object, std::string_view key);               // those of a list

@@ -15,12 +15,9 @@ using Shown = nlohmann::json;
 std::string why_pool_fails(const Shown& status, const std::string& pool) {
   const Shown& mps = map_at(status, "mps");
   if (!truth_at(mps, "connected")) return "tranche mps does not answer: " + text_at(mps, "problem");
-  for (const Shown& row : list_at(status, "inForce")) {
-    if (text_at(row, "promise") != "memory and SMs of a client" || text_at(row, "state") == "yes") continue;
-    const std::string why = text_at(row, "why");
-    if (text_at(row, "state") == "no" || why.contains(pool + ":")) return why;
-  }
-  return {};
+  const Shown& row = entry_at(status, "inForce", "promise", "memory and SMs of a client");
+  const std::string state = text_at(row, "state"), why = text_at(row, "why");
+  return state == "no" || (state != "yes" && why.contains(pool + ":")) ? why : "";
 }
 
 std::string why_guard_fails(const Shown& status, const ShownPart& part) {
@@ -46,9 +43,8 @@ void add_tenant(const Shown& status, ShownPart& part) {
     if (part.grant.empty() || text_at(grant, "grant") != part.grant) continue;
     const std::string pod = text_at(grant, "pod");
     if (!pod.starts_with("claim:")) part.holder = text_at(grant, "namespace") + "/" + pod;
-    for (const Shown& device : list_at(grant, "devices"))
-      if (text_at(device, "uuid") == part.gpu && member_at(device, "usedMiB").is_number())
-        part.used_mib = count_at(device, "usedMiB");
+    if (const Shown& device = entry_at(grant, "devices", "uuid", part.gpu); member_at(device, "usedMiB").is_number())
+      part.used_mib = count_at(device, "usedMiB");
   }
 }
 

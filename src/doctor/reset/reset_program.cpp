@@ -176,8 +176,7 @@ Status remove_labels(const kube::Access& access, const std::string& path) {
 
 bool has_condition(const std::string& node) {
   const Json object = json_of(node);
-  return std::ranges::any_of(list_at(member_at(object, "status"), "conditions"),
-                             [](const Json& each) { return text_at(each, "type") == kube::kReadyCondition; });
+  return entry_at(member_at(object, "status"), "conditions", "type", kube::kReadyCondition).is_object();
 }
 
 // A strategic merge patch that deletes one entry of the list by its type.

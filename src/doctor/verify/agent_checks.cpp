@@ -161,16 +161,10 @@ void check_promises(const Json& node, Findings& checks) {
     checks.fail("agent.cdi", "", cdi, "docs/reference/cdi.md says what the specs need");
 }
 
-const Json* device_of(const Json& node_status, const std::string& uuid) {
-  for (const Json& device : list_at(node_status, "devices"))
-    if (text_at(device, "uuid") == uuid) return &device;
-  return nullptr;
-}
-
 // Of its MIG devices, or what was left out with a reason.
 bool is_accounted_for(const Json& node_status, const gpu::Gpu& gpu) {
   for (const auto& mig : gpu.mig_devices)
-    if (device_of(node_status, mig.uuid) != nullptr) return true;
+    if (entry_at(node_status, "devices", "uuid", mig.uuid).is_object()) return true;
   return std::ranges::any_of(list_at(node_status, "leftOut"), [&](const Json& left) {
     const std::string what = text_at(left, "what");
     return what.find(gpu.uuid) != std::string::npos || what.find(fmt::format("GPU {}", gpu.index)) != std::string::npos;
@@ -268,8 +262,8 @@ void check_hardware(const gpu::Inventory& hardware, const Json& node_status, Fin
   for (const std::string& sentence : hardware.unreadable)
     checks.fail("hardware.gpu", "", sentence, "see dmesg for Xid lines; reset the GPU or reboot the node");
   for (const auto& gpu : hardware.gpus) {
-    if (const Json* device = device_of(node_status, gpu.uuid)) {
-      check_gpu(gpu, *device, checks);
+    if (const Json& device = entry_at(node_status, "devices", "uuid", gpu.uuid); device.is_object()) {
+      check_gpu(gpu, device, checks);
     } else if (is_accounted_for(node_status, gpu)) {
       checks.pass("hardware.gpu", gpu.uuid, gpu.name + ", served by its MIG devices or left out with a reason");
     } else if (text_at(map_at(map_at(node_status, "dra"), "slices"), "state") == "published") {

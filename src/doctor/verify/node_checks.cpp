@@ -23,10 +23,7 @@ const Json& labels_of(const Json& object) {
 }
 
 const Json& condition_of(const Json& object, std::string_view type) {
-  for (const Json& each : list_at(map_at(object, "status"), "conditions"))
-    if (text_at(each, "type") == type) return each;
-  static const Json kNull;
-  return kNull;
+  return entry_at(map_at(object, "status"), "conditions", "type", type);
 }
 
 // Whole numbers of devices by resource name, "4k" included.

@@ -21,9 +21,7 @@ using Json = nlohmann::json;
 // The port that a pod names "metrics", on which `tranche node --listen` answers.
 std::int64_t port_of(const Json& pod, std::int64_t otherwise) {
   for (const Json& container : list_at(member_at(pod, "spec"), "containers"))
-    for (const Json& port : list_at(container, "ports"))
-      if (const auto number = number_at(port, "containerPort"); number && text_at(port, "name") == "metrics")
-        return *number;
+    if (const auto number = number_at(entry_at(container, "ports", "name", "metrics"), "containerPort")) return *number;
   return otherwise;
 }
 
@@ -45,9 +43,7 @@ std::string doubt_of(const Json& pod, const Json& daemon_sets) {
 }
 
 bool is_ready(const Json& pod) {
-  return std::ranges::any_of(list_at(member_at(pod, "status"), "conditions"), [](const Json& condition) {
-    return text_at(condition, "type") == "Ready" && text_at(condition, "status") == "True";
-  });
+  return text_at(entry_at(member_at(pod, "status"), "conditions", "type", "Ready"), "status") == "True";
 }
 
 class Round {

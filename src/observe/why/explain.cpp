@@ -122,13 +122,6 @@ class Status {
            (name.size() >= kShortestUuid && uuid.starts_with(name)) || index.starts_with(std::string(name) + ":");
   }
 
-  const Json& device_by(const std::string& uuid) const {
-    static const Json kNone;
-    for (const Json& device : list_at(json_, "devices"))
-      if (text_at(device, "uuid") == uuid) return device;
-    return kNone;
-  }
-
   std::uint64_t ago(const Json& dated) const {
     return static_cast<std::uint64_t>(std::max<std::int64_t>(now_ms_ - number_at(dated, "atMs").value_or(now_ms_), 0));
   }
@@ -176,11 +169,10 @@ class Status {
   }
 
   void add_resource(std::vector<Cause>& causes, const std::string& name) const {
-    for (const Json& resource : list_at(json_, "resources")) {
-      if (text_at(resource, "name") != name || truth_at(resource, "registered")) continue;
+    const Json& resource = entry_at(json_, "resources", "name", name);
+    if (resource.is_object() && !truth_at(resource, "registered"))
       causes.push_back({fmt::format("kubelet does not know {}: {}", name, text_at(resource, "problem")),
                         "`tranche check` on the node, finding kubelet.plugins", true});
-    }
   }
 
   // --- a device
@@ -428,7 +420,7 @@ class Status {
     }
     for (const Json& held : list_at(grant, "devices")) {
       const std::string uuid = text_at(held, "uuid");
-      const Json& device = device_by(uuid);
+      const Json& device = entry_at(json_, "devices", "uuid", uuid);
       const std::uint64_t slots = count_at(held, "slots"), limit = count_at(held, "memoryMiB");
       all += slots;
       causes.push_back(

@@ -415,12 +415,10 @@ void try_device(Probes& probes, const VerifyOptions& options, const VerifyPlaces
   if (slots.empty()) return skip_without_slot(gpu, checks);
   Trial trial{.expected = {gpu, count_at(device, "slotMemoryMiB"), count_at(device, "slotSms")},
               .observed = text_at(map_at(map_at(node, "guard"), "memory"), resource) == "observe"};
-  for (const Json& row : list_at(node, "inForce"))
-    if (text_at(row, "promise") == "a client's death hurts no neighbour" && text_at(row, "state") == "no")
-      trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(row, "why");
-  std::string socket = options.plugin_dir + "/";
-  for (const Json& each : list_at(node, "resources"))
-    if (text_at(each, "name") == resource) socket += text_at(each, "endpoint");
+  const Json& deaths = entry_at(node, "inForce", "promise", "a client's death hurts no neighbour");
+  if (text_at(deaths, "state") == "no")
+    trial.deaths_not_covered = "the node agent reports that deaths are not covered: " + text_at(deaths, "why");
+  const auto socket = options.plugin_dir + "/" + text_at(entry_at(node, "resources", "name", resource), "endpoint");
   auto grant = take(places, socket, slots.front(), gpu);
   if (!grant) return checks.fail("deep", gpu, "no grant: " + to_string(grant.error()), "see the log of tranche node");
   trial.grant = *std::move(grant);
