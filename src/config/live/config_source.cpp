@@ -37,6 +37,15 @@ Result<std::string> file_text(const std::string& path) {
   return os::read_file(path);
 }
 
+ConfigView view_of_unreadable(const std::string& path, const Error& error) {
+  ConfigView next;
+  next.path = path;
+  next.problems.push_back(
+      error_in(path, error.where == path ? error.what : to_string(error),
+               "name a readable file of at most 1 MiB with --config (--config-file), or leave it out"));
+  return next;
+}
+
 // Problems of giving several sources of configuration at once, or of one of them.
 std::vector<Problem> problems_of(const ConfigPlaces& places, const std::string& file) {
   std::vector<std::string> given;
@@ -94,14 +103,8 @@ Result<os::Dir> version_of(const std::string& path) {
 ConfigView load_config(const Invocation& invocation, Program program) {
   const std::string path = config_file_of(program, invocation);
   const auto text = file_text(path);
-  if (text) return view_of({.path = path, .text = *text}, invocation, program);
-  const auto& error = text.error();
-  ConfigView next;
-  next.path = path;
-  next.problems.push_back(
-      error_in(path, error.where == path ? error.what : to_string(error),
-               "name a readable file of at most 1 MiB with --config (--config-file), or leave it out"));
-  return next;
+  if (!text) return view_of_unreadable(path, text.error());
+  return view_of({.path = path, .text = *text}, invocation, program);
 }
 
 void log_problems(const std::vector<Problem>& problems) {
@@ -122,7 +125,7 @@ void log_effective(const ConfigView& view) {
 ConfigSource::ConfigSource(Invocation invocation, ConfigPlaces places)
     : invocation_(std::move(invocation)), places_(std::move(places)) {
   if (!waits()) {
-    take(load_config(invocation_));
+    read_file();
     return;
   }
   view_.problems = problems_of(places_, config_file_of(kProgram, invocation_));
@@ -132,26 +135,56 @@ ConfigSource::ConfigSource(Invocation invocation, ConfigPlaces places)
 
 ConfigSource::~ConfigSource() = default;
 
+// One megabyte takes 0.4 s, and a loop that serves must not wait for it.
+void ConfigSource::load_newest(ChosenConfig newest, std::vector<Problem> found) {
+  if (!worker_) return take(view_of(std::move(newest), invocation_), found);
+  worker_->run(*loop_, [this, number = ++newest_, newest = std::move(newest), found = std::move(found)] {
+    auto view = number == newest_ ? view_of(newest, invocation_) : ConfigView{};
+    return [this, number, found, view = std::move(view)] {
+      if (number == newest_) take(view, found);
+    };
+  });
+}
+
 void ConfigSource::take(ConfigView next, const std::vector<Problem>& found) {
   next.problems.insert(next.problems.begin(), found.begin(), found.end());
   if (!next.in_force && !view_.in_force && !waits()) return publish(std::move(next));
   if (!next.in_force) return refuse(std::move(next.problems));
   if (!places_.written.empty()) last_label_ = next.label;
+  put(std::move(next));
+}
+
+void ConfigSource::read_file() {
+  const std::string path = config_file_of(kProgram, invocation_);
+  const auto text = file_text(path);
+  if (!text) return take(view_of_unreadable(path, text.error()), {});
+  load_newest({.path = path, .text = *text}, {});
+}
+
+void ConfigSource::put(ConfigView next) {
+  if (patience_) patience_->stop();
+  next.label = last_label_.value_or("");
   publish(std::move(next));
 }
 
 void ConfigSource::refuse(std::vector<Problem> problems) {
+  ++newest_;
+  if (!view_.in_force && last_) {
+    ConfigView next = view_of(*last_, invocation_);
+    if (next.in_force) {
+      next.problems = std::move(problems);
+      next.last_good = true;
+      return put(std::move(next));
+    }
+  }
   ConfigView next = view_;
-  if (!view_.in_force && last_)
-    if (auto last = view_of(*last_, invocation_); last.in_force) next = std::move(last);
+  next.label = last_label_.value_or("");
   next.problems = std::move(problems);
-  next.last_good = next.in_force;
+  next.last_good = view_.in_force;
   publish(std::move(next));
 }
 
 void ConfigSource::publish(ConfigView next) {
-  if (next.in_force && patience_) patience_->stop();
-  next.label = last_label_.value_or("");
   if (next == view_) return;
   view_ = std::move(next);
   if (view_.in_force) write_down();
@@ -162,9 +195,9 @@ void ConfigSource::publish(ConfigView next) {
 }
 
 void ConfigSource::reload() {
-  if (lost_) look_again();
-  if (!waits()) return take(load_config(invocation_));
+  if (!waits()) return read_file();
   if (loop_ == nullptr) return;
+  if (lost_) look_again();
   if (cluster_) return decide();
   read_written();
 }
@@ -179,8 +212,11 @@ Status ConfigSource::follow(os::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
   look_timer_ = std::make_unique<os::Timer>(loop);
   on_change_ = std::move(on_change);
+  worker_ = os::Worker::start();
   if (waits() || view_.path.empty()) return {};
-  TRY_STATUS(watch_place());
+  auto watch = os::DirWatch::open(loop, os::parts_of(view_.path).directory, [this](const std::string&) { reload(); });
+  if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
+  watch_ = *std::move(watch);
   look_soon();  // the file may have changed between the first read and the watch
   return {};
 }
@@ -236,7 +272,7 @@ void ConfigSource::decide() {
     }
     content.text = *text;
   }
-  take(view_of(std::move(content), invocation_), decision.problems);
+  load_newest(std::move(content), std::move(decision.problems));
 }
 
 void ConfigSource::read_last() {
@@ -255,7 +291,7 @@ void ConfigSource::read_written() {
   if (!chosen)
     return refuse({error_in(places_.written, "cannot be used: " + to_string(chosen.error()),
                             "the node agent writes it: start `tranche node` with the same --run-dir")});
-  take(view_of(*std::move(chosen), invocation_));
+  load_newest(*std::move(chosen), {});
 }
 
 void ConfigSource::write_down() {
@@ -270,15 +306,13 @@ void ConfigSource::write_down() {
 }
 
 Status ConfigSource::watch_place() {
-  const bool written = !places_.written.empty();
-  const auto place = os::parts_of(written ? places_.written : view_.path);
-  const std::string& dir = places_.dir.empty() ? place.directory : places_.dir;
-  auto watch = os::DirWatch::open(*loop_, dir, [this, only = written ? place.name : ""](const std::string& name) {
+  const auto [dir, file] = places_.dir.empty() ? os::parts_of(places_.written) : os::PathParts{places_.dir, ""};
+  auto watch = os::DirWatch::open(*loop_, dir, [this, only = file](const std::string& name) {
     if (!name.empty() && !only.empty() && name != only) return;
     lost_ = lost_ || name.empty();
     look_soon();
   });
-  if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
+  if (!watch) return std::unexpected(within(watch.error(), "the configuration cannot be followed"));
   watch_ = *std::move(watch);
   return {};
 }

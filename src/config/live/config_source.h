@@ -5,7 +5,9 @@
 // (config/choose.h), all of it watched;
 // - the node agent's record of the configuration in effect, for programs that do not use the API server.
 // Content that cannot be used is shown with all its Problems, and the previous configuration stays in effect, also over
-// a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only.
+// a restart if it is recorded. Both programs plan from the same settings, the device plugin's. Loop thread only; after
+// follow() contents are parsed in a thread of its own, and the newest one wins.
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,6 +22,7 @@
 #include "kube/client/list_watch.h"
 #include "os/files/watch.h"
 #include "os/loop/loop.h"
+#include "os/worker/worker.h"
 
 namespace tranche::config {
 
@@ -123,11 +126,14 @@ class ConfigSource {
 
  private:
   bool waits() const { return places_.named() || !places_.written.empty(); }
-  // Puts it in effect or refuses it; `found`: Problems of the choice, which come before its own.
-  void take(ConfigView next, const std::vector<Problem>& found = {});
+  // Puts it in effect or refuses it once it is parsed; `found`: Problems of the choice, which come before its own.
+  void load_newest(ChosenConfig newest, std::vector<Problem> found);
+  void take(ConfigView next, const std::vector<Problem>& found);
+  void read_file();
   void read_written();
   void read_last();  // the record of an earlier run
   void decide();
+  void put(ConfigView next);
   void refuse(std::vector<Problem> problems);
   void publish(ConfigView next);
   void write_down();
@@ -151,6 +157,8 @@ class ConfigSource {
   std::unique_ptr<ClusterConfigs> cluster_;
   std::unique_ptr<os::DirWatch> watch_;
   std::function<void()> on_change_;
+  std::atomic<std::uint64_t> newest_ = 0;  // the number of the content that the worker parses; a later one replaces it
+  std::unique_ptr<os::Worker> worker_;     // last, so that it is joined first; reads the constants above
 };
 
 }  // namespace tranche::config

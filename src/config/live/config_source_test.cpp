@@ -10,6 +10,7 @@
 namespace tranche::config {
 namespace {
 
+using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -23,8 +24,14 @@ class ConfigSourceTest : public ::testing::Test {
   ConfigSourceTest() : loop_(*os::Loop::open()), path_(scratch_ / "config.yaml") {
     write(shared_by(2));
     source_.emplace(Invocation{.flags = {{"config-file", {path_}}}});
-    EXPECT_TRUE(source_->follow(
-        *loop_, [this] { seen_.push_back(source_->view().last_good ? "refused" : std::to_string(replicas())); }));
+    loop_->after(60s, [this] {
+      ADD_FAILURE() << "the source reports no change";
+      loop_->stop();
+    });
+    EXPECT_TRUE(source_->follow(*loop_, [this] {
+      seen_.push_back(source_->view().last_good ? "refused" : std::to_string(replicas()));
+      loop_->stop();
+    }));
   }
 
   void write(const std::string& text) { std::ofstream(path_) << text; }
@@ -41,13 +48,24 @@ class ConfigSourceTest : public ::testing::Test {
   std::vector<std::string> seen_;
 };
 
-TEST_F(ConfigSourceTest, AFileThatCannotBeReadAnyMoreIsRefusedUntilItIsThereAgain) {
+TEST_F(ConfigSourceTest, OfTwoContentsThatAreParsedTheNewestIsInEffectAndTheOlderOneNeverWas) {
+  reload(shared_by(3));
+  reload(shared_by(4));
+  EXPECT_EQ(replicas(), 2u) << "the loop does not wait for the parser";
+  loop_->run();
+  EXPECT_THAT(seen_, ElementsAre("4"));
+}
+
+TEST_F(ConfigSourceTest, AContentInTheParserIsDroppedWhenTheFileCannotBeReadAnyMore) {
   reload(shared_by(3));
   std::filesystem::remove(path_);
   source_->reload();
-  EXPECT_EQ(replicas(), 3u);
+  EXPECT_THAT(seen_, ElementsAre("refused"));
+  loop_->run();  // returns at once: the change has stopped it
+  // The parser reads one content after the other, so the dropped one is over before this one.
   reload(shared_by(5));
-  EXPECT_THAT(seen_, ElementsAre("3", "refused", "5"));
+  loop_->run();
+  EXPECT_THAT(seen_, ElementsAre("refused", "5"));
 }
 
 TEST_F(ConfigSourceTest, AFileOfMoreThanOneMebibyteIsRefusedAndTheLastOneStaysInEffect) {
@@ -55,6 +73,14 @@ TEST_F(ConfigSourceTest, AFileOfMoreThanOneMebibyteIsRefusedAndTheLastOneStaysIn
   EXPECT_EQ(replicas(), 2u);
   ASSERT_EQ(source_->view().problems.size(), 1u);
   EXPECT_THAT(to_string(source_->view().problems[0]), HasSubstr("at most 1 MiB"));
+}
+
+TEST_F(ConfigSourceTest, ASourceCanBeDestroyedWhileAContentIsParsed) {
+  reload(shared_by(3));
+  source_.reset();
+  loop_->after(1ms, [this] { loop_->stop(); });
+  loop_->run();
+  EXPECT_THAT(seen_, ElementsAre());
 }
 
 }  // namespace
