@@ -413,15 +413,18 @@ void MigManager::wait_for(const std::vector<const GpuPlan*>& blocked) {
       if (!plan->fits_beside.empty()) sentences.back() += "; beside it " + plan->fits_beside;
     }
   if (!silent_.empty()) sentences.push_back(silent_);
-  const std::string message = "waits: " + join(sentences, "; ");
-  state("pending", "Waiting", message);
-  if (message != reported_waiting_) {
-    reported_waiting_ = message;
+  if (report_waiting("waits: " + join(sentences, "; ")))
     log::info("mig.waiting", {{"config", report_.config}, {"for", join(sentences, "; ")}});
-    callbacks_.emit_on_node(kube::kMigWaiting, message);
-  }
   callbacks_.ask_use();  // kubelet may list an ended pod for a moment longer than the API server
   again_in(waits_.next());
+}
+
+// False: it has been reported.
+bool MigManager::report_waiting(const std::string& message) {
+  state("pending", "Waiting", message);
+  if (std::exchange(reported_waiting_, message) == message) return false;
+  callbacks_.emit_on_node(kube::kMigWaiting, message);
+  return true;
 }
 
 void MigManager::evict(const std::vector<const GpuPlan*>& blocked) {
@@ -453,7 +456,7 @@ void MigManager::apply(std::vector<MigDriver::Work> work) {
 void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   std::vector<std::string> problems;
   const MigDriver::Work* reset_wanted = nullptr;
-  bool in_use = false;
+  std::string in_use;
   for (const auto& [work, outcome, none] : all) {  // none: no partitions
     const std::string gpu = gpu_name(work.index);
     log::info("mig.applied", {{"gpu", work.gpu},
@@ -474,25 +477,20 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
         reset_wanted = &work;
         break;
       case MigOutcome::What::kInUse:
-        in_use = true;
-        state("pending", "Waiting", gpu + ": " + outcome.why);
+        in_use = gpu + ": " + outcome.why;
         break;
       case MigOutcome::What::kStopped:
         break;
     }
   }
   if (!problems.empty()) {
-    phase_ = Phase::kIdle;
     callbacks_.rescan();
     return failed("Failed", join(problems, "; "));
   }
   if (reset_wanted != nullptr) return reset(*reset_wanted);
-  if (in_use) {
+  if (!in_use.empty()) {
     phase_ = Phase::kIdle;
-    if (report_.message != reported_waiting_) {
-      reported_waiting_ = report_.message;
-      callbacks_.emit_on_node(kube::kMigWaiting, report_.message);
-    }
+    (void)report_waiting(in_use);
     callbacks_.rescan();
     return again_in(callbacks_.make_way ? retries_.next() : waits_.next());
   }
@@ -504,7 +502,6 @@ void MigManager::reset(const MigDriver::Work& work) {
   const std::string what = gpu_name(work.index) + " needs a reset for its MIG mode";
   const std::string remedy =
       "; when nothing uses it, run `nvidia-smi --gpu-reset -i " + work.gpu + "` on the node, or restart the node";
-  phase_ = Phase::kIdle;
   if (!settings_.options.may_reset) return failed("NeedsReset", what + remedy);
   if (!reset_tried_.insert(work.gpu).second)
     return failed("NeedsReset", what + ", and one has not changed it" + remedy);
@@ -517,10 +514,9 @@ void MigManager::reset(const MigDriver::Work& work) {
                          environment = settings_.environment] {
     return [this, gpu, what, remedy, status = reset_gpu(root, gpu, environment)] {
       callbacks_.driver_is_ours(true);
-      phase_ = Phase::kIdle;
       if (!status) return failed("NeedsReset", what + ", which failed: " + to_string(status.error()) + remedy);
       log::info("mig.reset_done", {{"gpu", gpu}});
-      step();
+      idle();
     };
   });
 }
@@ -549,6 +545,7 @@ void MigManager::report_changed() {
 
 // Devices that the change of one GPU waits for get no new pods, whatever becomes of other GPUs.
 void MigManager::failed(const std::string& reason, std::string message) {
+  phase_ = Phase::kIdle;
   evictions_->want({});
   withdraw(waiting_devices_);
   if (report_.state != "failed" || report_.message != message) {

@@ -133,6 +133,7 @@ class MigManager {
   void decide(const MigDriver::Reading& reading, const Configuration& wanted);
   bool withdraw(std::map<std::string, std::string> devices);
   void wait_for(const std::vector<const GpuPlan*>& blocked);
+  bool report_waiting(const std::string& message);
   void evict(const std::vector<const GpuPlan*>& blocked);
   void apply(std::vector<MigDriver::Work> work);
   void on_applied(const std::vector<MigDriver::Done>& all);
