@@ -70,7 +70,7 @@ class ProofTurn {
     p_.due.reset();
     cancel();
     if (event.why == PoolLeft::Why::kLimits) return;
-    p_.trusted = p_.doubted = false;
+    p_.trusted = false;
     if (event.why == PoolLeft::Why::kDaemon) {
       p_.wedged = 0;
       p_.step = Step::kNone;
@@ -84,10 +84,6 @@ class ProofTurn {
 
   void on(const Doubt& event) {
     if (!p_.serves || p_.state == ProofState::kOff || p_.step_due) return;
-    if (p_.running) {
-      p_.doubted = true;
-      return;
-    }
     MonoTime at = now_ + settings_.settle;
     if (event.paced && p_.last_started) at = std::max(at, *p_.last_started + settings_.doubt_every);
     p_.due = p_.due ? std::min(*p_.due, at) : at;
@@ -154,7 +150,6 @@ class ProofTurn {
   }
   void start() {
     p_.due.reset();
-    p_.doubted = false;
     p_.running = true;
     p_.last_started = now_;
     if (!p_.trusted && p_.state != ProofState::kFailed) {
@@ -167,7 +162,7 @@ class ProofTurn {
     p_.trusted = true;
     p_.wedged = 0;
     p_.step = Step::kNone;
-    p_.due = now_ + (std::exchange(p_.doubted, false) ? settings_.settle : settings_.every);
+    p_.due = p_.due ? std::max(*p_.due, now_ + settings_.settle) : now_ + settings_.every;  // a doubt came meanwhile
   }
   void distrust() {
     p_.state = ProofState::kFailed;

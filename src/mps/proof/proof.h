@@ -105,9 +105,8 @@ struct Proof {
 
   bool serves = false;
   bool running = false;
-  bool doubted = false;  // a doubt arrived during a proof: another proof follows
-  int wedged = 0;        // consecutive
-  std::optional<MonoTime> due;
+  int wedged = 0;               // consecutive
+  std::optional<MonoTime> due;  // of the next; during a proof, of one that a doubt demands after it
   std::optional<MonoTime> last_started;
   std::optional<MonoTime> step_due;
   std::optional<MonoTime> fault_since;
