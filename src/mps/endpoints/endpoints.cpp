@@ -67,16 +67,6 @@ Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, co
   return made;
 }
 
-Endpoints::Endpoint* Endpoints::find(const std::string& grant) {
-  const auto found = endpoints_.find(grant);
-  return found == endpoints_.end() ? nullptr : &found->second;
-}
-
-const Endpoints::Endpoint* Endpoints::find(const std::string& grant) const {
-  const auto found = endpoints_.find(grant);
-  return found == endpoints_.end() ? nullptr : &found->second;
-}
-
 void Endpoints::make_relay() {
   auto settings = context_.settings.relay;
   settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
@@ -231,7 +221,7 @@ std::string Endpoints::no_place(const std::string& grant, int pid) const {
 }
 
 RelayOwner::Refusal Endpoints::refuses(const std::string& grant, int pid) {
-  const auto* const endpoint = find(grant);
+  const auto* const endpoint = find_in(endpoints_, grant);
   if (endpoint != nullptr && !endpoint->admitting) return {endpoint->reason.empty() ? "closed" : endpoint->reason};
   const auto* known = relay_->clients().grant_of(pid);
   if (known == nullptr && (relay_->clients().remnant(pid) || gone_.contains(pid)))
@@ -279,7 +269,7 @@ const std::string* Endpoints::grant_of(int pid) const {
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
 // A process of a different pod got a descriptor from it.
 void Endpoints::client_connects(const std::string& grant, int pid) {
-  Endpoint* const endpoint = find(grant);
+  Endpoint* const endpoint = find_in(endpoints_, grant);
   if (endpoint != nullptr && endpoint->pod().empty() && !endpoint->terms.any_pod)
     endpoint->first_pod = pod_of(pid).value_or(std::string());
   if (const auto process = os::process_ref(pid); relay_ && process)
@@ -291,7 +281,7 @@ void Endpoints::client_connects(const std::string& grant, int pid) {
 
 // Written first: if this program ends here, the endpoint does not listen yet, or the next start reads its limits.
 Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
-  const auto* const known = find(grant);
+  const auto* const known = find_in(endpoints_, grant);
   const auto before = known == nullptr ? EndpointTerms() : known->terms;
   if (known != nullptr && before == terms) return {};
   // A file that cannot be read admits no client until a request has the limits.
@@ -350,7 +340,7 @@ void Endpoints::prepare(const std::string& grant, const Prepared& done) {
 // The devices that the container holds, in the order in which it was given them; the pool's devices if it has the
 // pool's own limits.
 std::string Endpoints::answer(const std::string& grant, const RelayQuestion& question) {
-  const auto* const endpoint = find(grant);
+  const auto* const endpoint = find_in(endpoints_, grant);
   if (endpoint == nullptr || !endpoint->unreadable.empty()) return {};
   const auto& own = endpoint->terms.limits;
   auto limits = owner_.limits_for(own);
@@ -365,7 +355,7 @@ std::string Endpoints::answer(const std::string& grant, const RelayQuestion& que
 
 void Endpoints::ended_badly(const std::string& grant, const Passage& passage) {
   using enum RelayEnd;
-  auto* const endpoint = find(grant);
+  auto* const endpoint = find_in(endpoints_, grant);
   if (endpoint != nullptr && passage.end == kRefused) endpoint->refused_why = passage.why;
   const auto suppressed = pace_.due(grant, to_string(passage.end), context_.loop.now());
   if (!suppressed) return;
@@ -381,7 +371,7 @@ void Endpoints::ended_badly(const std::string& grant, const Passage& passage) {
 }
 
 void Endpoints::note_prepared(const std::string& grant, const Status& status) {
-  Endpoint* const endpoint = find(grant);
+  Endpoint* const endpoint = find_in(endpoints_, grant);
   if (endpoint == nullptr) return;
   std::string why;
   if (!status) why = fmt::format("its limits could not be set: {}", to_string(status.error()));
@@ -429,11 +419,8 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   }
   if (vacates && in_use.empty()) TRY_STATUS(vacate(grant));
   if (!relay_ && !wants_clients_) return fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", id_);
-  const auto* const there = find(grant);
-  const auto before = there == nullptr ? std::nullopt : std::optional(there->terms);
-  // Limits that take the place of a file that cannot be read stay: without them the grant would have the pool's own.
-  const bool unreadable = there != nullptr && !there->unreadable.empty();
-  auto terms = before.value_or(EndpointTerms());
+  const auto* const there = find_in(endpoints_, grant);
+  auto terms = there == nullptr ? EndpointTerms() : there->terms;
   const auto& asked = request.terms;
   if (asked.limits) terms.limits = asked.limits;
   if (asked.any_pod || !asked.pod.empty() || !in_use.empty()) {
@@ -441,11 +428,11 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
     terms.pod = asked.pod;
   }
   TRY_STATUS(keep(grant, terms));
-  const auto opened = listen(grant);
-  if (opened || unreadable) return opened;
-  if (const auto kept = keep(grant, before.value_or(EndpointTerms())); !kept)
+  auto opened = listen(grant);
+  if (opened || there != nullptr) return opened;
+  endpoints_.erase(grant);
+  if (const auto kept = files_.keep(grant, {}); !kept)
     log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
-  if (!before) endpoints_.erase(grant);
   return opened;
 }
 
@@ -510,7 +497,7 @@ void Endpoints::end_former_clients(const std::string& grant, const std::vector<i
 }
 
 Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::uint64_t> made) {
-  if (const auto* there = find(grant); made && there != nullptr && there->made != *made)
+  if (const auto* there = find_in(endpoints_, grant); made && there != nullptr && there->made != *made)
     return fail(Kind::kConflict, "the grant's endpoint has been replaced: it has a new tenant", grant);
   TRY_STATUS(vacate(grant));
   TRY_STATUS(files_.keep(grant, {}));
@@ -522,7 +509,7 @@ Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::u
 Status Endpoints::admit(const std::string& grant, bool open, const std::string& reason) {
   if (!relay_)
     return fail(Kind::kUnsupported, "endpoints of this pool are links, which cannot be closed: " + link_reason_, id_);
-  Endpoint* const endpoint = find(grant);
+  Endpoint* const endpoint = find_in(endpoints_, grant);
   if (endpoint == nullptr) return fail(Kind::kNotFound, "there is no such endpoint", grant);
   if (endpoint->admitting != open || endpoint->reason != reason)
     log::info("endpoint.admits", {{"pool", id_}, {"grant", grant}, {"open", open}, {"why", reason}});

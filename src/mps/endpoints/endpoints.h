@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/find_in.h"
 #include "config/model.h"
 #include "grants/allocate/grant.h"
 #include "mps/daemon/ping.h"
@@ -299,8 +300,6 @@ class Endpoints final : public Admission, public RelayOwner {
   friend struct EndpointsContext;
 
   Endpoints(EndpointsContext& context, const std::string& pool, EndpointsPool& owner);
-  Endpoint* find(const std::string& grant);  // null: there is none
-  const Endpoint* find(const std::string& grant) const;
   std::string owner_name(const std::string& grant) const { return id_ + '/' + grant; }  // for the keeper
   Status open_for(const OpenEndpointRequest& request);
   void end_for(const TerminateRequest& request, Reply reply);

@@ -103,12 +103,12 @@ void Endpoints::look_at_environment(const std::string& grant, int pid, const Cli
   auto devices = places_.devices;
   // Not measured: how the driver treats a GPU's UUID in a container that sees a MIG device.
   if (std::ranges::any_of(devices, [](const std::string& uuid) { return uuid.starts_with("MIG-"); })) devices.clear();
-  context_.looks.look(pid, std::move(devices),
-                      [this, grant, done, alive = std::weak_ptr(alive_)](const std::string& why_not) {
-                        auto* const endpoint = why_not.empty() || alive.expired() ? nullptr : find(grant);
-                        if (endpoint != nullptr) ++endpoint->limits_lifted;
-                        done(why_not);
-                      });
+  context_.looks.look(
+      pid, std::move(devices), [this, grant, done, alive = std::weak_ptr(alive_)](const std::string& why_not) {
+        auto* const endpoint = why_not.empty() || alive.expired() ? nullptr : find_in(endpoints_, grant);
+        if (endpoint != nullptr) ++endpoint->limits_lifted;
+        done(why_not);
+      });
 }
 
 ClientLooks::~ClientLooks() {
@@ -191,7 +191,7 @@ std::size_t Endpoints::kept_on(const std::string& device, const std::string& gra
 // place.
 std::string Endpoints::no_capacity(const std::string& grant) const {
   if (places_.most == 0) return {};
-  const auto* const endpoint = find(grant);
+  const auto* const endpoint = find_in(endpoints_, grant);
   const bool within_promise = endpoint == nullptr || taken_by(grant, *endpoint) < places_.promised;
   for (const auto& device : places_.devices) {
     if (endpoint != nullptr && !holds(endpoint->terms, device)) continue;
@@ -352,7 +352,7 @@ void Endpoints::find_heirs(const std::vector<int>& pids, std::set<int> own,
     if (!remnant) continue;
     relay_->tried(pid);
     // The client exited before its container was read: only its pod is known.
-    if (const auto* of = find(remnant->grant); remnant->container.empty() && of != nullptr)
+    if (const auto* of = find_in(endpoints_, remnant->grant); remnant->container.empty() && of != nullptr)
       remnant->container = unknown_in_pod(of->pod());
     remnants.push_back(*std::move(remnant));
   }

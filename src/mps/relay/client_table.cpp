@@ -43,15 +43,10 @@ bool add_open_pipes(int pid, std::set<Channel>& pipes) {
   });
 }
 
-ClientTable::Client* ClientTable::find(int pid) {
-  const auto found = clients_.find(pid);
-  return found == clients_.end() ? nullptr : &found->second;
-}
-
 const ClientTable::Client& ClientTable::client(int pid) const {
   static const Client none;
-  const auto found = clients_.find(pid);
-  return found == clients_.end() ? none : found->second;
+  const auto* const known = find_in(clients_, pid);
+  return known == nullptr ? none : *known;
 }
 
 ClientTable::~ClientTable() {
@@ -77,8 +72,8 @@ std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
 }
 
 std::size_t ClientTable::places(const Client& client) const {
-  const auto heir = clients_.find(client.place_with);
-  const bool moved = heir != clients_.end() && heir->second.exited != 0 && heir->second.started == client.started;
+  const auto* const heir = find_in(clients_, client.place_with);
+  const bool moved = heir != nullptr && heir->exited != 0 && heir->started == client.started;
   const bool has_first = !moved && (client.exited == 0 || client.earlier || client.has_channels());
   return std::max<std::size_t>(has_first ? 1 : 0, client.beyond_first(pipes_known_));
 }
@@ -119,11 +114,10 @@ bool ClientTable::remember(const std::string& grant, int pid) {
 
 bool ClientTable::remember(const std::string& grant, int pid, os::Fd pidfd) {
   if (pid <= 0 || !pidfd || os::has_ended(pidfd)) return false;
-  if (const auto known = clients_.find(pid); known != clients_.end()) {
-    if (known->second.alive()) return false;
+  if (const auto* const known = find_in(clients_, pid)) {
+    if (known->alive()) return false;
     exited(pid);
-    const auto remnant = clients_.find(pid);
-    if (remnant != clients_.end() && remnant->second.may_stay()) return false;
+    if (client(pid).may_stay()) return false;
     clients_.erase(pid);  // a new process reuses its pid
   }
   const auto watch = loop_.watch(pidfd.get(), EPOLLIN, [this, pid](std::uint32_t) { exited(pid); });
@@ -170,15 +164,15 @@ void ClientTable::disown(const std::string& grant) {
 }
 
 void ClientTable::exited(int pid) {
-  const auto found = clients_.find(pid);
-  if (found == clients_.end() || found->second.exited != 0) return;
-  Client& client = found->second;
+  auto* const known = find_in(clients_, pid);
+  if (known == nullptr || known->exited != 0) return;
+  Client& client = *known;
   client.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
   const os::Fd pidfd =
       std::move(client.pidfd);  // closed after its watch is cancelled: another thread may get the number
   const auto watch = std::exchange(client.watch, 0);
   const auto on_gone = on_gone_;  // cancelling destroys the closure that runs, at its end
-  if (!client.may_stay()) clients_.erase(found);
+  if (!client.may_stay()) clients_.erase(pid);
   loop_.cancel(watch);
   on_gone(pid);
 }
@@ -188,12 +182,12 @@ std::vector<int> ClientTable::of(const std::string& grant) const {
 }
 
 const std::string* ClientTable::grant_of(int pid) const {
-  const auto found = clients_.find(pid);
-  return found == clients_.end() || !found->second.alive() ? nullptr : &found->second.grant;
+  const auto* const known = find_in(clients_, pid);
+  return known == nullptr || !known->alive() ? nullptr : &known->grant;
 }
 
 void ClientTable::notice(int pid) {
-  if (const auto* const known = find(pid); known != nullptr && !known->alive()) exited(pid);
+  if (const auto* const known = find_in(clients_, pid); known != nullptr && !known->alive()) exited(pid);
 }
 
 void ClientTable::inherit(int client, int pid, ConnectionId connection, const std::string& grant) {
@@ -202,7 +196,7 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
   left.grant = grant;
   left.has_own = true;
   left.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
-  auto* const from = find(client);
+  auto* const from = find_in(clients_, client);
   if (from == nullptr) return;
   const auto moved = std::ranges::find(from->connections, connection, &ClientConnection::id);
   if (moved == from->connections.end()) return;  // a later process
@@ -216,7 +210,7 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
 }
 
 void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel) {
-  auto* const known = find(pid);
+  auto* const known = find_in(clients_, pid);
   if (known == nullptr) return;
   // Several descriptors of one connection may be ends of the same pipe.
   auto& channels = known->connection(connection).channels;
@@ -225,7 +219,7 @@ void ClientTable::gets(int pid, ConnectionId connection, const Channel& channel)
 
 // A process has one connection of its own; what it calls a further one takes a place like a context (measured).
 void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t context) {
-  auto* const known = find(pid);
+  auto* const known = find_in(clients_, pid);
   if (known == nullptr) return;
   known->next_context = std::max(known->next_context, std::min(context, kHighestContext - 1) + 1);
   auto& connected = known->connection(connection);
@@ -235,7 +229,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
 }
 
 void ClientTable::context_began(int pid, std::uint32_t context) {
-  auto* const known = find(pid);
+  auto* const known = find_in(clients_, pid);
   if (known == nullptr) return;
   const auto of = std::ranges::find_if(
       known->connections, [&](const ClientConnection& each) { return each.context == context && !each.named; });
@@ -246,7 +240,7 @@ void ClientTable::context_began(int pid, std::uint32_t context) {
 }
 
 bool ClientTable::context_ended(int pid, std::uint32_t context) {
-  auto* const known = find(pid);
+  auto* const known = find_in(clients_, pid);
   if (known == nullptr) return false;
   ClientConnection* of = nullptr;  // of several with this number one that the server has named
   for (auto& each : known->connections)
@@ -319,11 +313,11 @@ std::optional<KnownClient> ClientTable::remnant(int pid) const {
 }
 
 void ClientTable::tried(int remnant) {
-  if (auto* const known = find(remnant)) ++known->tries;
+  if (auto* const known = find_in(clients_, remnant)) ++known->tries;
 }
 
 void ClientTable::in_container(int pid, std::string container, std::uint64_t started) {
-  auto* const known = find(pid);
+  auto* const known = find_in(clients_, pid);
   if (known == nullptr) return;
   known->container = std::move(container);
   known->started = started;

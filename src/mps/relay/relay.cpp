@@ -107,9 +107,9 @@ bool Relay::has_capacity(const Endpoint& endpoint) const {
 // greeting would run without MPS.
 void Relay::accept_some(const std::string& grant) {
   for (int i = 0; i < kAcceptedPerTurn; ++i) {
-    const auto found = endpoints_.find(grant);
-    if (found == endpoints_.end()) return;  // a callback closed it
-    Endpoint& endpoint = found->second;
+    auto* const found = find_in(endpoints_, grant);
+    if (found == nullptr) return;  // a callback closed it
+    Endpoint& endpoint = *found;
     if (!has_capacity(endpoint)) return loop_.cancel(std::exchange(endpoint.watch, 0));
     // A connection that hangs up at once costs a tenant nothing, and this program 50 µs.
     const auto every = settings_.connection_every;
@@ -156,13 +156,10 @@ void Relay::pump() {
 }
 
 void Relay::prepared(std::uint64_t id, const Status& status) {
-  if (const auto own = own_turns_.find(id); own != own_turns_.end()) {
-    const auto on_turn = std::exchange(own->second, {});
-    return on_turn();
-  }
-  const auto found = passages_.find(id);
-  if (found == passages_.end()) return;  // it hung up meanwhile, which ended its turn
-  const auto passage = found->second;
+  if (auto* const own = find_in(own_turns_, id)) return std::exchange(*own, {})();
+  const auto* const found = find_in(passages_, id);
+  if (found == nullptr) return;  // it hung up meanwhile, which ended its turn
+  const auto passage = *found;
   if (!status && !may_pass(status.error().kind)) return passage->end(RelayEnd::kNoLimits);
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither
   // admitted nor disconnected.
@@ -189,8 +186,7 @@ bool Relay::keeps_out(RelayPassage& passage, int looks) {
   place_look_.start(kLookForPlace, [this] {
     look();
     for (const auto& [id, count] : std::exchange(without_place_, {})) {
-      const auto found = passages_.find(id);
-      if (found != passages_.end()) wants_turn(*std::shared_ptr(found->second), count);
+      if (const auto* const found = find_in(passages_, id)) wants_turn(*std::shared_ptr(*found), count);
     }
   });
   return true;
@@ -201,9 +197,9 @@ void Relay::wants_turn(RelayPassage& passage, int looks) {
   owner_.look_at(passage.grant(), passage.state().client.pid,
                  [this, id = passage.id(), alive = std::weak_ptr(alive_)](const std::string& why_not) {
                    if (alive.expired()) return;
-                   const auto found = passages_.find(id);
-                   if (found == passages_.end()) return;  // it hung up meanwhile
-                   const auto looked_at = found->second;
+                   const auto* const found = find_in(passages_, id);
+                   if (found == nullptr) return;  // it hung up meanwhile
+                   const auto looked_at = *found;
                    if (!why_not.empty()) return looked_at->end(RelayEnd::kRefused, why_not);
                    turns_.wait(id, looked_at->grant());
                    pump();
@@ -238,7 +234,7 @@ void Relay::connects(const RelayPassage& passage) {
 
 // After the endpoint has closed, the only socket left is our end of an exchange that the client never received.
 void Relay::close(const std::string& grant, os::Fd fd) {
-  if (const auto found = endpoints_.find(grant); found != endpoints_.end()) found->second.sockets.close(std::move(fd));
+  if (auto* const endpoint = find_in(endpoints_, grant)) endpoint->sockets.close(std::move(fd));
 }
 
 void Relay::left(RelayPassage& passage, int pid) {
@@ -347,13 +343,12 @@ void Relay::forget(const RelayPassage& passage) {
 void Relay::ended(RelayPassage& passage) {
   const auto self = passage.shared_from_this();
   const auto state = passage.state();
-  const auto found = endpoints_.find(passage.grant());
   forget(passage);
-  if (found != endpoints_.end()) {
-    --found->second.connections;
-    if (!passage.was_let_in()) --found->second.handshakes;
-    if (state.exchange.spoken_for > 0) ++found->second.counters.completed;
-    count_end(found->second, passage, state);
+  if (auto* const endpoint = find_in(endpoints_, passage.grant())) {
+    --endpoint->connections;
+    if (!passage.was_let_in()) --endpoint->handshakes;
+    if (state.exchange.spoken_for > 0) ++endpoint->counters.completed;
+    count_end(*endpoint, passage, state);
   }
   resume_endpoints();
   pump();
@@ -378,8 +373,8 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
 }
 
 EndpointCounters Relay::counters(const std::string& grant) const {
-  const auto found = endpoints_.find(grant);
-  return found == endpoints_.end() ? EndpointCounters{} : found->second.counters;
+  const auto* const endpoint = find_in(endpoints_, grant);
+  return endpoint == nullptr ? EndpointCounters{} : endpoint->counters;
 }
 
 // --- whose turn it is

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/find_in.h"
 #include "base/result.h"
 #include "mps/relay/handshake.h"
 #include "mps/relay/tenant_sockets.h"
@@ -219,7 +220,6 @@ class ClientTable {
       if (chosen(client)) pids.push_back(pid);
     return pids;
   }
-  Client* find(int pid);                // null: not known
   const Client& client(int pid) const;  // that has nothing, if it is not known
   std::size_t places(const Client& client) const;
   void exited(int pid);

@@ -127,8 +127,7 @@ void RelayPassage::hear_server(RelayMessage packet) {
 
 void RelayPassage::give_channel(const os::Fd& descriptor) {
   struct stat info{};
-  if (channels_ >= kExchangeDescriptors || ::fstat(descriptor.get(), &info) != 0) return;
-  ++channels_;
+  if (::fstat(descriptor.get(), &info) != 0) return;
   relay_.clients_.gets(state_.client.pid, id_,
                        fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
 }

@@ -85,7 +85,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   Passage state_;
   bool was_let_in_ = false;
   bool counts_ = false;       // its connection: Relay::connects() ran
-  std::size_t channels_ = 0;  // that the client got
   os::Fd connector_;          // a second descriptor of the process, for the table of clients
   os::Timer timer_{loop_};
 };
