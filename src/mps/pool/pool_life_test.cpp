@@ -43,13 +43,15 @@ TEST_F(PoolLifeTest, APoolWaitsAndSaysForWhat) {
   EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kSetModes));
   inputs_.waits = "containers hold GPU-1";  // since the modes are being set
   EXPECT_THAT(feed(kModesSet), IsEmpty());
-  EXPECT_EQ(life_.state, kWaiting);
+  EXPECT_EQ(life_.state, kIdle);
+  EXPECT_FALSE(life_.setting_modes || life_.failed);
 }
 
 TEST_F(PoolLifeTest, AFailedStartIsRetried) {
   feed(kPlanChanged);
   EXPECT_THAT(feed(kStartFailed, "no permission"), ElementsAre(LifeAction::kRetryLater, LifeAction::kDiscard));
-  EXPECT_EQ(life_.state, kFailed);
+  EXPECT_EQ(life_.state, kIdle);
+  EXPECT_TRUE(life_.failed);
   EXPECT_EQ(life_.reason, "no permission");
   EXPECT_THAT(feed(kInputs), IsEmpty());
   EXPECT_THAT(feed(kRetry), ElementsAre(LifeAction::kSetModes));
@@ -72,7 +74,7 @@ TEST_F(PoolLifeTest, APoolThatIsNotPlannedServesItsUsersAndThenEnds) {
   inputs_.planned = false;
   inputs_.users = "client has left";
   EXPECT_THAT(feed(kInputs), IsEmpty());
-  EXPECT_EQ(life_.state, kDraining);
+  EXPECT_EQ(life_.state, kServing);
   EXPECT_THAT(life_.reason, HasSubstr("when its last client has left"));
   inputs_.users.clear();
   EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kStop));
@@ -113,7 +115,8 @@ TEST_F(PoolLifeTest, ItYieldsToContainersThatHeldItsGpusOnlyWhileItIsNotUsed) {
   EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kStop));
   inputs_.has_daemon = false;
   EXPECT_THAT(feed(kInputs), ElementsAre(LifeAction::kDiscard));
-  EXPECT_EQ(life_.state, kWaiting);
+  EXPECT_EQ(life_.state, kIdle);
+  EXPECT_FALSE(life_.setting_modes || life_.failed);
   EXPECT_EQ(life_.reason, inputs_.waits);
 }
 
@@ -136,7 +139,8 @@ TEST_F(PoolLifeTest, AProgramThatEndsWaitsForTheModesThatItSets) {
   feed(kPlanChanged);
   inputs_.closing = true;
   feed(kInputs);
-  EXPECT_EQ(life_.state, kPreparing);
+  EXPECT_EQ(life_.state, kIdle);
+  EXPECT_TRUE(life_.setting_modes);
   feed(kModesSet);
   EXPECT_EQ(life_.state, kEnded);
 }

@@ -16,83 +16,70 @@ std::vector<LifeAction> step(PoolLife& life, LifeEvent event, const LifeInputs& 
   using enum LifeState;
   const bool wanted = inputs.planned && !inputs.closing;
   const bool failed = event == LifeEvent::kStartFailed;
+  const bool again = event == LifeEvent::kRetry || event == LifeEvent::kPlanChanged;
   if (failed || event == LifeEvent::kModesSet) life.setting_modes = false;
   std::vector<LifeAction> actions;
-  const auto go = [&](LifeState state, std::initializer_list<LifeAction> what = {}) {
+  const auto go = [&](LifeState state, LifeAction action) {
     life.state = state;
-    actions.insert(actions.end(), what);
+    actions.push_back(action);
   };
   const auto set_modes = [&] {
     if (!std::exchange(life.setting_modes, true)) actions.push_back(LifeAction::kSetModes);
   };
-  const auto begin = [&] {
-    if (!wanted) return life.setting_modes ? void() : go(kEnded);
-    life.reason = inputs.waits;
-    go(inputs.waits.empty() ? kPreparing : kWaiting);
-    if (inputs.waits.empty()) set_modes();
-  };
   const auto fail = [&](LifeState state) {
+    life.failed = true;
     life.reason = why;
-    go(state, {LifeAction::kRetryLater});
-    if (!inputs.has_daemon) actions.push_back(LifeAction::kDiscard);
-    if (!wanted) begin();
+    go(state, LifeAction::kRetryLater);
   };
   const auto start = [&] {
+    life.failed = false;
     life.reason.clear();
-    go(kServing, {LifeAction::kStart});
+    go(kServing, LifeAction::kStart);
   };
-  const auto stop = [&] { go(kEnding, {LifeAction::kStop}); };
+  const auto idle = [&] {
+    if (failed) {
+      fail(kIdle);
+      actions.push_back(LifeAction::kDiscard);
+    }
+    if (!wanted && !life.setting_modes) life.state = kEnded;
+    if (!wanted || life.setting_modes || (life.failed && !again)) return;
+    if (event == LifeEvent::kModesSet && inputs.waits.empty()) return start();
+    life.failed = false;
+    life.reason = inputs.waits;
+    if (inputs.waits.empty()) set_modes();
+  };
   // Not planned any more, or the program ends.
   const auto leave = [&] {
+    life.failed = false;
     if (inputs.forced && !inputs.users.empty()) {
       life.reason = "it is ended by force (tranche mps --end)";
-      return go(kForcing, {LifeAction::kEndClients});
+      return go(kForcing, LifeAction::kEndClients);
     }
-    if (inputs.closing || inputs.users.empty()) return stop();
+    if (inputs.closing || inputs.users.empty()) return go(kEnding, LifeAction::kStop);
     life.reason = "not configured any more: it ends when its last " + inputs.users;
-    go(kDraining);
   };
   const auto serve = [&] {
-    if (failed && !inputs.has_daemon) return fail(kFailed);
+    if (failed && !inputs.has_daemon) return idle();
     if (!wanted) return leave();
-    if (life.state == kDraining) life.reason.clear();
-    life.state = kServing;
     if (failed) return fail(kServing);
+    if (!life.failed) life.reason.clear();
     if (inputs.held && inputs.users.empty() && !life.setting_modes) {  // it yields to the other holders
       life.reason = inputs.waits;
-      return stop();
+      return go(kEnding, LifeAction::kStop);
     }
     if (event == LifeEvent::kModesSet) start();
-    if (event == LifeEvent::kPlanChanged || event == LifeEvent::kRetry) set_modes();
+    if (again) set_modes();
   };
-  switch (life.state) {
-    case kWaiting:
-      begin();
-      break;
-    case kPreparing:
-      if (failed) {
-        fail(kFailed);
-      } else if (!life.setting_modes) {
-        wanted&& inputs.waits.empty() ? start() : begin();
-      }
-      break;
-    case kFailed:
-      if (event == LifeEvent::kRetry || event == LifeEvent::kPlanChanged || !wanted) begin();
-      break;
-    case kServing:
-    case kDraining:
-      serve();
-      break;
-    case kForcing:
-      if (event == LifeEvent::kClientsEnded) stop();
-      break;
-    case kEnding:
-      if (inputs.has_daemon) break;
-      go(kWaiting, {LifeAction::kDiscard});
-      begin();
-      break;
-    case kEnded:
-      break;
+  if (life.state == kEnding && !inputs.has_daemon) {
+    life.failed = false;
+    go(kIdle, LifeAction::kDiscard);
+  }
+  if (life.state == kIdle) {
+    idle();
+  } else if (life.state == kServing) {
+    serve();
+  } else if (life.state == kForcing && event == LifeEvent::kClientsEnded) {
+    go(kEnding, LifeAction::kStop);
   }
   return actions;
 }
@@ -129,7 +116,7 @@ Status Pool::adopt(const LeftPool& left) {
 }
 
 bool Pool::waits() const {
-  return life_.state == LifeState::kWaiting && set_.binary_;
+  return life_.state == LifeState::kIdle && !life_.setting_modes && !life_.failed && set_.binary_;
 }
 
 // --- its life ------------------------------------------------------------------------------------------------------

@@ -32,22 +32,20 @@ namespace tranche::mps {
 // it has to wait for its users, when its daemon stops and starts again. The daemon itself (start, restarts, limits) is
 // the supervisor's (mps/daemon/supervisor.h).
 //
-//            ┌───────────── waits: other holders, no program ───┐
-//            ▼                                                  │
-//        kWaiting ──may start──► kPreparing ──modes are set──► kServing ◄──planned again── kDraining
-//            ▲                      │    ▲                      │   │                        │    ▲
-//            │                   failed  │ retry                │   └────not planned, used───┼────┘
-//            │                      ▼    │                      │ unused, or another holder  │ unused
-//            │                     kFailed                      ▼                            │
-//            └──gone, planned──────────────────────────────── kEnding ◄──────────────────────┘
-//                                                               │ ▲
-//                                        gone, not planned      ▼ └── clients have ended ── kForcing ◄── forced
-//                                                             kEnded
+//     ┌───────── gone, planned; a start that failed ─────────┐
+//     ▼                                                      │
+//   kIdle ──may start, and modes are set──► kServing ──unused and not planned, or another holder──► kEnding
+//     │ not planned                             │ forced                                            ▲
+//     ▼                                         └──► kForcing ──clients have ended───────────────────┘
+//   kEnded
+//
+// kIdle waits: for other holders, the program, the modes, or to try again. A pool that is not planned any more serves
+// its users until they leave.
 //
 // Level-triggered: each step takes the current inputs in whole. A daemon that has users stops only when the program
 // ends; where that is forced (`tranche mps --end`), its clients are ended first. Pure.
 
-enum class LifeState { kWaiting, kPreparing, kServing, kDraining, kForcing, kEnding, kFailed, kEnded };
+enum class LifeState { kIdle, kServing, kForcing, kEnding, kEnded };
 
 struct LifeInputs {
   bool planned = true;
@@ -78,8 +76,9 @@ enum class LifeAction {
 };
 
 struct PoolLife {
-  LifeState state = LifeState::kWaiting;
+  LifeState state = LifeState::kIdle;
   bool setting_modes = false;  // kModesSet or kStartFailed will follow
+  bool failed = false;         // since the last start: kRetry will follow
   std::string reason = {};     // why it does not serve, or will end; "" = none
 };
 
