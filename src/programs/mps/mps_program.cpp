@@ -81,20 +81,14 @@ std::string states_of(const mps::PoolSet& pools) {
 }
 
 // The daemons inherit it. A lower limit than requested does not prevent the start.
-void raise_open_file_limit() {
+rlim_t raise_open_file_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, kOpenFiles);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
-}
-
-// Tenants must not use up the descriptors that other tenants, commands to daemons, and the status need.
-std::size_t part_of_open_files(rlim_t parts, rlim_t fewest, rlim_t most) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return most;
-  return std::clamp(limit.rlim_cur / parts, fewest, most);
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenFiles;
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::max(before, std::min<rlim_t>(limit.rlim_max, kOpenFiles));
+  if (limit.rlim_cur == before || ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return limit.rlim_cur;
+  log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
+  return before;
 }
 
 class MpsProgram {
@@ -143,7 +137,6 @@ class MpsProgram {
     // This process has the lock, so the socket is its own; a child of a killed predecessor may still listen there.
     TRY_STATUS(root->remove_tree("mps.sock"));
     TRY_STATUS(mps::set_reach(root_, /*servers_of_users=*/false));
-    raise_open_file_limit();
     // Servers whose daemon was killed become children of this process, which monitors and reaps them, wherever it runs.
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 
@@ -192,6 +185,7 @@ class MpsProgram {
   }
 
   Status open_pools(os::Dir root, const mps::DaemonHome& home) {
+    const rlim_t files = raise_open_file_limit();
     endings_ = std::make_shared<mps::Endings>(*loop_, std::move(root));
     if (!endings_->lost().empty())
       log::error("state.lost", {{"what", endings_->lost()},
@@ -212,8 +206,10 @@ class MpsProgram {
         .endpoints = mps::EndpointsSettings{.paths = {root_},
                                             .home = home,
                                             .policy = sharing.endpoint,
-                                            .relay = {.connections_per_grant = part_of_open_files(8, 16, 512),
-                                                      .connections = part_of_open_files(16, 16, 4096)}}};
+                                            // Tenants must not use up the descriptors that other tenants, commands to
+                                            // daemons, and the status need.
+                                            .relay = {.connections_per_grant = std::clamp<rlim_t>(files / 8, 16, 512),
+                                                      .connections = std::clamp<rlim_t>(files / 16, 16, 4096)}}};
     pools_ = std::make_unique<mps::PoolSet>(*loop_, std::move(settings), *modes_, [this] { publish(); });
     endings_->finish_left(
         {.patience = sharing.stop_patience,
