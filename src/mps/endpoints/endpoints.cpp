@@ -522,8 +522,6 @@ Status Endpoints::admit(const std::string& grant, bool open, const std::string& 
 void Endpoints::describe(nlohmann::ordered_json& into) const {
   into["endpoint"] = relay_ ? "relay" : "link";
   into["endpointReason"] = relay_ ? std::string() : link_reason_ + kTenantsCommand;
-  if (!relay_ && into.contains("notEnforced"))
-    into["notEnforced"].push_back("the limits of a grant are set in its container's environment only");
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : endpoints_) {
     const auto clients = relay_ ? relay_->clients().of(grant) : std::vector<int>{};

@@ -232,9 +232,6 @@ TEST_F(EndpointsTest, AskedForLinksTheEndpointHoldsTheDaemonsOwnSocketAndTheStat
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(document()["endpoint"], "link");
   EXPECT_THAT(document()["endpointReason"].get<std::string>(), HasSubstr("tenants with root can command this daemon"));
-  Json pool{{"notEnforced", Json::array()}};
-  endpoints_->describe(pool);
-  EXPECT_THAT(pool["notEnforced"][0].get<std::string>(), HasSubstr("environment only"));
   ASSERT_TRUE(open_endpoint(kOtherGrant));
   EXPECT_EQ(inode_of(paths_.endpoint(kPool, kOtherGrant) + "/control"), inode_of(paths_.pipe(kPool) + "/control"));
   EXPECT_EQ(endpoints_->admit(kGrant, false, "").error().kind, Kind::kUnsupported);

@@ -22,12 +22,6 @@ const mps::Supervisor& supervisor_of(const mps::Pool& pool) {
   return pool.daemon() != nullptr ? pool.daemon()->supervisor() : kNothingYet;
 }
 
-// What a tenant can do although its grant does not allow it.
-constexpr const char* kNotEnforced[] = {"memory bandwidth and L2 cache are shared",
-                                        "a fatal GPU fault of one client ends all clients of the GPU",
-                                        "the memory limit counts for each process, not for the container",
-                                        "a client's own variables can lift its memory limit"};
-
 Json problems_of(const MpsView& view) {
   Json list = Json::array();
   for (const auto& problem : view.config.problems) list.push_back(to_string(problem));
@@ -124,7 +118,6 @@ Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) 
             {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
             {"servers", servers_of(s, view.now)},
             {"clients", {{"live", mps::live_clients(s)}, {"most", pool.planned().max_clients}}},
-            {"notEnforced", kNotEnforced},
             {"limits", limits_of(pool, s)},
             {"restarts", s.restarts},
             {"pipe", daemon != nullptr ? daemon->pipe() : ""}};
