@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 constexpr const char* kApiVersion = "nfd.k8s-sigs.io/v1alpha1";
 constexpr const char* kNodeLabel = "nfd.node.kubernetes.io/node-name";
 
-std::string name_of(const FeaturePlace& place) {
-  return "nvidia-features-for-" + place.node;
+std::string name_of(const LabelTarget& place) {
+  return "nvidia-features-for-" + place.node_name;
 }
 
 Json owner_json(const std::string& api_version, const char* kind, const Json& named) {
@@ -25,8 +25,8 @@ Json owner_json(const std::string& api_version, const char* kind, const Json& na
       {"apiVersion", api_version}, {"kind", kind}, {"name", text_at(named, "name")}, {"uid", text_at(named, "uid")}};
 }
 
-Json node_label(const FeaturePlace& place) {
-  return {{kNodeLabel, place.node}};
+Json node_label(const LabelTarget& place) {
+  return {{kNodeLabel, place.node_name}};
 }
 
 std::set<std::string> owned_by(const std::map<std::string, std::string>& annotations) {
@@ -61,15 +61,15 @@ Result<std::string> owners_of_pod(std::string_view pod) {
   return json_text(Json::array());
 }
 
-std::string features_path(const FeaturePlace& place) {
+std::string features_path(const LabelTarget& place) {
   return std::string("/apis/") + kApiVersion + "/namespaces/" + place.feature_namespace + "/nodefeatures";
 }
 
-std::string feature_path(const FeaturePlace& place) {
+std::string feature_path(const LabelTarget& place) {
   return features_path(place) + "/" + name_of(place);
 }
 
-std::string new_feature(const FeaturePlace& place, const Labels& labels) {
+std::string new_feature(const LabelTarget& place, const Labels& labels) {
   Json metadata{{"name", name_of(place)}, {"namespace", place.feature_namespace}, {"labels", node_label(place)}};
   if (Json owners = json_of(place.owners); !owners.empty()) metadata["ownerReferences"] = std::move(owners);
   const Json nothing = Json::object();
@@ -81,7 +81,7 @@ std::string new_feature(const FeaturePlace& place, const Labels& labels) {
        {{"features", {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}}}, {"labels", labels}}}});
 }
 
-Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
+Result<std::optional<std::string>> changed_feature(std::string_view there, const LabelTarget& place,
                                                    const Labels& labels) {
   Json json = json_of(there);
   const Json wanted = json_of(new_feature(place, labels));

@@ -16,22 +16,25 @@ namespace tranche::labels {
 
 std::string file_text(const Labels& labels);  // "key=value" lines, by key
 
-struct FeaturePlace {
-  std::string node;
-  std::string feature_namespace;
-  std::string owners = "[]";  // JSON, the object's ownerReferences: it is deleted with its owners
+// Where the labels of one node go.
+struct LabelTarget {
+  std::string node_name;
+  std::string feature_namespace = "default";  // of the NodeFeature object
+  std::string pod_name = {};  // whose DaemonSet owns the NodeFeature object, which is deleted with it; "" = no owner
+  std::string file = {};      // replaced atomically, through a hidden file beside it; its folder must exist
+  std::string owners = "[]";  // JSON, the ownerReferences of the NodeFeature object (owners_of_pod)
 };
 
 // The DaemonSet of a pod and the pod itself; none for a pod without a DaemonSet. kInvalid: this is not a pod.
 Result<std::string> owners_of_pod(std::string_view pod);
 
-std::string features_path(const FeaturePlace& place);  // of the namespace's objects
-std::string feature_path(const FeaturePlace& place);   // of this node's
-std::string new_feature(const FeaturePlace& place, const Labels& labels);
+std::string features_path(const LabelTarget& place);  // of the namespace's objects
+std::string feature_path(const LabelTarget& place);   // of this node's
+std::string new_feature(const LabelTarget& place, const Labels& labels);
 
 // The desired object, made from the present one, whose version and other content it preserves; absent if it is up to
 // date. kInvalid: the present object is not a NodeFeature.
-Result<std::optional<std::string>> changed_feature(std::string_view there, const FeaturePlace& place,
+Result<std::optional<std::string>> changed_feature(std::string_view there, const LabelTarget& place,
                                                    const Labels& labels);
 
 inline constexpr const char* kOwnedAnnotation = "tranche.io/labels";

@@ -9,7 +9,7 @@ namespace outputs_test {
 
 using Json = nlohmann::json;
 
-const FeaturePlace kPlace{"n1", "gpu-operator"};
+const LabelTarget kPlace{"n1", "gpu-operator"};
 const Labels kLabels{{"nvidia.com/gpu.count", "2"}, {"nvidia.com/gpu.product", "NVIDIA-H200"}};
 
 TEST(FeatureFile, HasALineForEveryLabelInOrder) {
@@ -55,7 +55,7 @@ TEST(NodeFeature, IsWrittenOnlyWhenSomethingDiffers) {
 }
 
 TEST(NodeFeature, LabelsOfTheObjectAndOwnersAreReplaced) {
-  FeaturePlace owned = kPlace;
+  LabelTarget owned = kPlace;
   owned.owners = R"([{"apiVersion":"apps/v1","kind":"DaemonSet","name":"gfd","uid":"u1","controller":true},
                                  {"apiVersion":"v1","kind":"Pod","name":"gfd-x","uid":"u2"}])";
   const auto changed = changed_feature(new_feature(kPlace, kLabels), owned, kLabels).value();

@@ -86,15 +86,12 @@ Bytes largest_region(std::string_view resource) {
   for (const auto line : lines) {
     const auto words = words_of(line);
     if (words.size() != 3) continue;
-    std::uint64_t values[3] = {};
-    bool whole = true;
-    for (std::size_t i = 0; i < 3; ++i) {
-      const auto value = words[i].starts_with("0x") ? parse_unsigned(words[i].substr(2), 16) : std::nullopt;
-      whole = whole && value.has_value();
-      values[i] = value.value_or(0);
-    }
-    if (!whole || (values[2] & kMemory) == 0 || (values[2] & kWide) == 0 || values[1] <= values[0]) continue;
-    const std::uint64_t last = values[1] - values[0];
+    const auto number = [&](std::size_t i) {
+      return words[i].starts_with("0x") ? parse_unsigned(words[i].substr(2), 16) : std::nullopt;
+    };
+    const auto begin = number(0), end = number(1), flags = number(2);
+    if (!begin || !end || !flags || (*flags & kMemory) == 0 || (*flags & kWide) == 0 || *end <= *begin) continue;
+    const std::uint64_t last = *end - *begin;
     if (last != UINT64_MAX) largest = std::max(largest, Bytes{last + 1});
   }
   return largest;

@@ -154,7 +154,7 @@ FUZZ(node_labels) {
   const Labels wanted{{"nvidia.com/gpu.count", "2"}, {"tranche.io/gpu.slot.sms", "12"}, {"nvidia.com/mig.config", "x"}};
   check_node(text, wanted);
   check_node(text, {});
-  tranche::labels::FeaturePlace place{"n1", "default"};
+  tranche::labels::LabelTarget place{"n1"};
   if (const auto owners = tranche::labels::owners_of_pod(text)) place.owners = *owners;
   const auto changed = tranche::labels::changed_feature(text, place, wanted);
   if (!changed || !*changed) return;

@@ -91,17 +91,14 @@ void LabelController::follow(const config::Config& config, const gpu::Inventory&
 
 void LabelController::read_machine(const std::string& machine_type_file) {
   machine_type_file_ = machine_type_file;
-  worker_.run([this, alive = std::weak_ptr(alive_), machine_type_file, root = settings_.system_root, &loop = loop_] {
-    const std::string machine_type = read_machine_type(machine_type_file);
-    const auto vgpu = read_vgpu(root);
-    loop.post([this, alive, machine_type, vgpu] {
-      if (alive.expired()) return;
+  worker_.run(loop_, [this, machine_type_file, root = settings_.system_root] {
+    return [this, machine_type = read_machine_type(machine_type_file), vgpu = read_vgpu(root)] {
       inputs_.machine_type = machine_type;
       inputs_.vgpu = vgpu ? std::optional(*vgpu) : std::nullopt;
       machine_known_ = true;
       work_out();
       on_turn_();
-    });
+    };
   });
 }
 

@@ -64,7 +64,6 @@ class LabelController {
   std::function<void()> on_turn_;
   kube::KubeClient* client_ = nullptr;
   std::unique_ptr<LabelWriter> writer_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>();  // expires with this object: jobs of the worker may be late
 
   std::optional<config::Config> config_;
   gpu::Inventory inventory_;

@@ -7,20 +7,13 @@
 #include <vector>
 
 #include "base/enum_names.h"
+#include "labels/outputs.h"
 
 namespace tranche::labels {
 
 enum class LabelOutput { kNone, kStdout, kFile, kNodeFeature, kNode };
 ENUM_NAMES(LabelOutput::kNode, "none", "stdout", "file", "nodefeature", "node")
 bool of_cluster(LabelOutput output);  // written through the API server
-
-// Where the labels of one node go.
-struct LabelTarget {
-  std::string node_name;
-  std::string feature_namespace = "default";  // of the NodeFeature object
-  std::string pod_name;  // whose DaemonSet owns the NodeFeature object, which is deleted with it; "" = no owner
-  std::string file;      // replaced atomically, through a hidden file beside it; its folder must exist
-};
 
 struct LabelReport {
   LabelOutput output = LabelOutput::kNone;

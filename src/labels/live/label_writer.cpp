@@ -44,20 +44,14 @@ constexpr const char* kRefuses = "the API server refuses to ";
 // another, with at most one request in progress.
 class ClusterWriter final : public LabelWriter {
  public:
-  // pod_name: the pod whose owners become the owners of the NodeFeature object; "" = the object has no owner.
-  ClusterWriter(kube::KubeClient& client, const FeaturePlace& place, std::string pod_name)
+  ClusterWriter(kube::KubeClient& client, bool is_feature, const LabelTarget& target)
       : client_(client),
-        is_feature_(true),
-        place_(place),
-        pod_name_(std::move(pod_name)),
-        path_(feature_path(place)),
-        what_("the NodeFeature object of " + place.node + " in the namespace " + place.feature_namespace),
-        writes_("write " + what_) {}
-  ClusterWriter(kube::KubeClient& client, const std::string& node)
-      : client_(client),
-        path_("/api/v1/nodes/" + kube::percent_encoded(node)),
-        what_("the node " + node),
-        writes_("label " + what_) {}
+        is_feature_(is_feature),
+        target_(target),
+        path_(is_feature ? feature_path(target) : kube::node_path(kube::percent_encoded(target.node_name))),
+        what_(is_feature
+                  ? "the NodeFeature object of " + target.node_name + " in the namespace " + target.feature_namespace
+                  : "the node " + target.node_name) {}
 
   void write(const Labels& labels, Done done) override {
     labels_ = labels;
@@ -69,18 +63,18 @@ class ClusterWriter final : public LabelWriter {
 
  private:
   void begin() {
-    if (pod_name_.empty() || owners_known_) return look();
+    if (!is_feature_ || target_.pod_name.empty() || owners_known_) return look();
     const std::string pod =
-        "/api/v1/namespaces/" + place_.feature_namespace + "/pods/" + kube::percent_encoded(pod_name_);
+        "/api/v1/namespaces/" + target_.feature_namespace + "/pods/" + kube::percent_encoded(target_.pod_name);
     request_ = client_.get(pod, std::bind_front(&ClusterWriter::on_pod, this));
   }
   void on_pod(const kube::KubeAnswer& answer) {
     auto owners = kube::succeeded(answer)
                       ? owners_of_pod(answer.body)
-                      : std::unexpected(kube::refusal(answer, kRefuses + ("see the pod " + pod_name_)));
+                      : std::unexpected(kube::refusal(answer, kRefuses + ("see the pod " + target_.pod_name)));
     owners_known_ = owners.has_value();
     if (owners)
-      place_.owners = *std::move(owners);
+      target_.owners = *std::move(owners);
     else
       written_.remarks.push_back("the labels will outlive this DaemonSet: " + to_string(owners.error()));
     look();
@@ -92,7 +86,7 @@ class ClusterWriter final : public LabelWriter {
     if (none && labels_.empty()) return end(std::move(written_));
     const auto then = std::bind_front(&ClusterWriter::on_written, this);
     if (none) {
-      request_ = client_.create(features_path(place_), new_feature(place_, labels_), then);
+      request_ = client_.create(features_path(target_), new_feature(target_, labels_), then);
       return;
     }
     if (!kube::succeeded(answer)) return end(std::unexpected(kube::refusal(answer, kRefuses + ("see " + what_))));
@@ -104,7 +98,7 @@ class ClusterWriter final : public LabelWriter {
   }
   // What to send, for the whole object or as a patch of the Node; absent if there is nothing to change.
   Result<std::optional<std::string>> to_send(const std::string& there) {
-    if (is_feature_) return changed_feature(there, place_, labels_);
+    if (is_feature_) return changed_feature(there, target_, labels_);
     TRY(auto change, change_node(there, labels_));
     written_.foreign = std::move(change.foreign);
     return std::move(change.patch);
@@ -113,7 +107,7 @@ class ClusterWriter final : public LabelWriter {
     written_.changed = kube::succeeded(answer);
     if (kube::succeeded(answer)) return end(std::move(written_));
     if (answer.status == kube::http::kConflict && ++rounds_ < kMostRounds) return begin();
-    Error error = kube::refusal(answer, kRefuses + writes_);
+    Error error = kube::refusal(answer, kRefuses + ((is_feature_ ? "write " : "label ") + what_));
     if (is_feature_ && error.kind == Kind::kNotFound)
       error.what += "; the cluster has no node feature discovery: install it, or write labels elsewhere";
     end(std::unexpected(std::move(error)));
@@ -123,10 +117,9 @@ class ClusterWriter final : public LabelWriter {
   }
 
   kube::KubeClient& client_;
-  const bool is_feature_ = false;  // or the labels are the Node's
-  FeaturePlace place_;
-  const std::string pod_name_;
-  const std::string path_, what_, writes_;
+  const bool is_feature_;  // or the labels are the Node's
+  LabelTarget target_;
+  const std::string path_, what_;
   bool owners_known_ = false;
   kube::PendingRequest request_;
   Labels labels_;
@@ -144,9 +137,7 @@ bool of_cluster(LabelOutput output) {
 std::unique_ptr<LabelWriter> label_writer(LabelOutput output, const LabelTarget& target, kube::KubeClient* client) {
   if (output == LabelOutput::kFile) return std::make_unique<File>(target.file);
   if (!of_cluster(output) || client == nullptr) return nullptr;
-  if (output == LabelOutput::kNode) return std::make_unique<ClusterWriter>(*client, target.node_name);
-  return std::make_unique<ClusterWriter>(*client, FeaturePlace{target.node_name, target.feature_namespace},
-                                         target.pod_name);
+  return std::make_unique<ClusterWriter>(*client, output == LabelOutput::kNodeFeature, target);
 }
 
 void log_written(LabelOutput output, const Written& written, std::size_t count, bool foreign_is_known) {
