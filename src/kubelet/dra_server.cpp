@@ -150,35 +150,21 @@ class DraService final : public dra_api::DRAPlugin::CallbackService {
   std::shared_ptr<DraCalls> calls_;
 };
 
-struct HealthV1 {
-  using Service = v1::DRAResourceHealth::CallbackService;
-  using Request = v1::NodeWatchResourcesRequest;
-  using Response = v1::NodeWatchResourcesResponse;
-  static constexpr auto kHealthy = v1::HEALTHY;
-  static constexpr auto kUnhealthy = v1::UNHEALTHY;
-};
-struct HealthV1alpha1 {
-  using Service = v1alpha1::DRAResourceHealth::CallbackService;
-  using Request = v1alpha1::NodeWatchResourcesRequest;
-  using Response = v1alpha1::NodeWatchResourcesResponse;
-  static constexpr auto kHealthy = v1alpha1::HEALTHY;
-  static constexpr auto kUnhealthy = v1alpha1::UNHEALTHY;
-};
-
-template <class Api>
-class HealthService final : public Api::Service {
+// Of either version, which have the same fields and numbers.
+template <class Service, class Request, class Response>
+class HealthService final : public Service {
  public:
-  grpc::ServerWriteReactor<typename Api::Response>* NodeWatchResources(grpc::CallbackServerContext* context,
-                                                                       const typename Api::Request*) override {
+  grpc::ServerWriteReactor<Response>* NodeWatchResources(grpc::CallbackServerContext* context,
+                                                         const Request*) override {
     return streams_.open(*context);
   }
   void offer(const std::string& pool, const std::vector<dra::Device>& devices, std::int64_t now) {
-    auto message = std::make_shared<typename Api::Response>();
+    auto message = std::make_shared<Response>();
     for (const auto& each : devices) {
       auto& device = *message->add_devices();
       device.mutable_device()->set_pool_name(pool);
       device.mutable_device()->set_device_name(each.name);
-      device.set_health(each.fault ? Api::kUnhealthy : Api::kHealthy);
+      device.set_health(static_cast<decltype(device.health())>(each.fault ? v1::UNHEALTHY : v1::HEALTHY));
       device.set_last_updated_time(now);
       device.set_health_check_timeout_seconds(kHealthTimeoutSeconds);
       if (each.fault) device.set_message(each.fault->why.substr(0, kLongestWhy));
@@ -188,7 +174,7 @@ class HealthService final : public Api::Service {
   void close() { streams_.close(); }
 
  private:
-  Streams<typename Api::Response> streams_{[] {}};
+  Streams<Response> streams_{[] {}};
 };
 
 class RegistrationService final : public pluginregistration::Registration::CallbackService {
@@ -330,8 +316,11 @@ class KubeletDraServer final : public DraServer {
   const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
   std::shared_ptr<DraCalls> calls_;
   DraService claims_;
-  HealthService<HealthV1> health_v1_;
-  HealthService<HealthV1alpha1> health_v1alpha1_;
+  HealthService<v1::DRAResourceHealth::CallbackService, v1::NodeWatchResourcesRequest, v1::NodeWatchResourcesResponse>
+      health_v1_;
+  HealthService<v1alpha1::DRAResourceHealth::CallbackService, v1alpha1::NodeWatchResourcesRequest,
+                v1alpha1::NodeWatchResourcesResponse>
+      health_v1alpha1_;
   std::string pool_;
   std::vector<dra::Device> devices_;
   os::Timer health_timer_{loop_};
