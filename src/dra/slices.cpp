@@ -267,13 +267,11 @@ Features features_of(const Json& stored) {
           !list_at(device, "consumesCounters").empty(), !list_at(device, "taints").empty()};
 }
 
-Result<StoredSlice> read_slice(const Json& object) {
+StoredSlice read_slice(const Json& object) {
   const Json& metadata = map_at(object, "metadata");
   StoredSlice slice;
   slice.name = text_at(metadata, "name");
   slice.version = text_at(metadata, "resourceVersion");
-  if (slice.name.empty() || slice.version.empty())
-    return fail(tranche::Kind::kInvalid, "the API server sent a ResourceSlice without a name or a resourceVersion");
   Json spec = map_at(object, "spec");
   slice.driver = text_at(spec, "driver");
   slice.node = text_at(spec, "nodeName");

@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "dra/dra_devices.h"
 #include "kube/object.h"
 
@@ -75,8 +74,7 @@ struct StoredSlice {
   std::string spec;  // as Slice::spec: without what the server adds
   friend bool operator==(const StoredSlice&, const StoredSlice&) = default;
 };
-// kInvalid: without a name or a version.
-Result<StoredSlice> read_slice(const nlohmann::json& object);
+StoredSlice read_slice(const nlohmann::json& object);
 
 struct SliceWrite {
   enum class What { kCreate, kUpdate, kDelete };

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enum_names.h"
 #include "base/problem.h"
 #include "base/result.h"
 #include "base/time.h"
@@ -53,6 +54,8 @@ struct CredentialProgram {
   std::string install_hint;
   friend bool operator==(const CredentialProgram&, const CredentialProgram&) = default;
 };
+
+ENUM_NAMES(CredentialProgram::Input::kAlways, "Never", "IfAvailable", "Always")
 
 struct Access {
   Server server;

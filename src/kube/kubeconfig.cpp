@@ -18,9 +18,9 @@ constexpr std::string_view kExecV1 = "client.authentication.k8s.io/v1";
 constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1";
 
 std::string text(const Value& mapping, std::string_view key) {
-  const Value value = mapping.member(key);
-  if (!value.given()) return {};
-  return value.text().value_or("");
+  std::string text;
+  mapping.member(key).read(text);
+  return text;
 }
 
 std::vector<Value> items(const Value& mapping, std::string_view key) {
@@ -66,7 +66,7 @@ void read_cluster(const Value& cluster, Access& access) {
   }
   access.authorities = material_in(cluster, "certificate-authority");
   const Value insecure = cluster.member("insecure-skip-tls-verify");
-  if (insecure.given()) access.insecure = insecure.boolean().value_or(false);
+  insecure.read(access.insecure);
   if (access.insecure)
     insecure.warn("lets anybody be the API server", "write certificate-authority-data with the cluster's authority");
   access.tls_server_name = text(cluster, "tls-server-name");
@@ -74,7 +74,6 @@ void read_cluster(const Value& cluster, Access& access) {
 }
 
 CredentialProgram read_program(const Value& exec) {
-  using Input = CredentialProgram::Input;
   CredentialProgram program;
   program.api_version = text(exec, "apiVersion");
   if (program.api_version != kExecV1 && program.api_version != kExecV1beta1)
@@ -89,13 +88,8 @@ CredentialProgram read_program(const Value& exec) {
     if (text(variable, "name").empty()) variable.error("is a variable without a name", "write name and value");
     program.env[text(variable, "name")] = text(variable, "value");
   }
-  const std::string mode = text(exec, "interactiveMode");
-  program.input = mode == "Never" ? Input::kNever : mode == "Always" ? Input::kAlways : Input::kIfAvailable;
-  if (!mode.empty() && mode != "Never" && mode != "Always" && mode != "IfAvailable")
-    exec.member("interactiveMode")
-        .error("must be Never, IfAvailable or Always, but is " + in_quotes(mode), "write one of these words");
-  if (const Value wants = exec.member("provideClusterInfo"); wants.given())
-    program.cluster_info = wants.boolean().value_or(false);
+  exec.member("interactiveMode").read_word(program.input);
+  exec.member("provideClusterInfo").read(program.cluster_info);
   program.install_hint = text(exec, "installHint");
   return program;
 }

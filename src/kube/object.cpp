@@ -40,12 +40,9 @@ std::string name_of(const Json& object) {
   return text_at(member_at(object, "metadata"), "name");
 }
 
-Result<ListHead> parse_list(std::string_view body, const std::function<Status(const Json&)>& item,
+Result<ListHead> parse_list(std::string_view body, const std::function<void(const Json&)>& item,
                             std::string_view what) {
-  Status refused;
-  const Json document = json_of_list(body, "items", [&](const Json& object) {
-    if (refused) refused = item(object);
-  });
+  const Json document = json_of_list(body, "items", item);
   const Json& items = member_at(document, "items");
   // An empty list may have "items": null.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
@@ -55,7 +52,6 @@ Result<ListHead> parse_list(std::string_view body, const std::function<Status(co
   ListHead head{text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
   if (head.resource_version.empty())
     return fail(Kind::kInvalid, "the API server answered with a list that has no metadata.resourceVersion");
-  TRY_STATUS(std::move(refused));
   return head;
 }
 
@@ -77,7 +73,7 @@ Result<ObjectName> parse_object_name(std::string_view text) {
   return fail(Kind::kInvalid, in_quotes(text) + " is no NAMESPACE/NAME; write for example gpu-operator/gpu-configs");
 }
 
-Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<Status(Change, const Json&)>& object) {
+Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<void(Change, const Json&)>& object) {
   const auto document = json_of(line);
   if (!document.is_object())
     return fail(Kind::kInvalid, "a watch sent something that is not a JSON object: " + in_quotes(line));
@@ -94,7 +90,7 @@ Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<S
   event.resource_version = text_at(member_at(held, "metadata"), "resourceVersion");
   if (event.resource_version.empty())
     return fail(Kind::kInvalid, "a watch brought an object without a resourceVersion: " + type);
-  if (change != Change::kBookmark) TRY_STATUS(object(*change, held));
+  if (change != Change::kBookmark) object(*change, held);
   return event;
 }
 

@@ -17,7 +17,6 @@ namespace tranche::kube::http {
 
 // The HTTP status codes of the API server that programs distinguish (RFC 9110; Kubernetes API conventions).
 inline constexpr int kOk = 200;
-inline constexpr int kCreated = 201;
 inline constexpr int kBadRequest = 400;
 inline constexpr int kUnauthorized = 401;
 inline constexpr int kForbidden = 403;
@@ -48,9 +47,9 @@ struct ListHead {
   std::string resource_version;
   std::string next;  // the token for the next page, "" on the last
 };
-// `item` receives each object as it is read, and its errors are returned. kInvalid: not a list; discard what `item`
-// received. `what`: for the message.
-Result<ListHead> parse_list(std::string_view body, const std::function<Status(const nlohmann::json& object)>& item,
+// `item` receives each object as it is read. kInvalid: not a list; discard what `item` received. `what`: for the
+// message.
+Result<ListHead> parse_list(std::string_view body, const std::function<void(const nlohmann::json& object)>& item,
                             std::string_view what = "list");
 
 // Kubernetes' API conventions, "Efficient detection of changes": kAdded, kModified and kDeleted carry an object,
@@ -65,10 +64,10 @@ struct WatchEvent {
   ApiStatus error;               // for kError
   friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
 };
-// `object` receives the object of kAdded, kModified and kDeleted, and its errors are returned. kInvalid: not JSON, an
-// unknown type, no object, or an object without a version.
+// `object` receives the object of kAdded, kModified and kDeleted. kInvalid: not JSON, an unknown type, no object, or an
+// object without a version.
 Result<WatchEvent> parse_watch_line(std::string_view line,
-                                    const std::function<Status(Change change, const nlohmann::json& object)>& object);
+                                    const std::function<void(Change change, const nlohmann::json& object)>& object);
 
 using Texts = std::map<std::string, std::string>;
 // Entries that are not text are omitted.

@@ -1,7 +1,7 @@
 #include "kube/pod.h"
 
 #include <nlohmann/json.hpp>
-#include <set>
+#include <utility>
 
 #include "base/json_text.h"
 
@@ -9,13 +9,6 @@ namespace tranche::kube {
 namespace {
 
 using Json = nlohmann::json;
-
-Result<std::string> needed(const Json& metadata, const char* key) {
-  const Json& value = member_at(metadata, key);
-  if (!value.is_string() || value.get_ref<const std::string&>().empty())
-    return fail(Kind::kInvalid, "a pod without metadata." + std::string(key));
-  return value.get<std::string>();
-}
 
 // A value from another source, or one that kubelet composes, is not known here.
 std::optional<std::string> plain_value(const Json& container, std::string_view name) {
@@ -44,13 +37,12 @@ std::vector<MpsEnvironmentSeen> mps_environments_of(const Json& spec) {
 
 }  // namespace
 
-Result<PodSeen> read_pod(const Json& object) {
-  if (!object.is_object()) return fail(Kind::kInvalid, "a pod is not a JSON object");
+PodSeen read_pod(const Json& object) {
   const Json& metadata = member_at(object, "metadata");
   PodSeen pod;
-  TRY(pod.pod_namespace, needed(metadata, "namespace"));
-  TRY(pod.name, needed(metadata, "name"));
-  TRY(pod.uid, needed(metadata, "uid"));
+  pod.pod_namespace = text_at(metadata, "namespace");
+  pod.name = text_at(metadata, "name");
+  pod.uid = text_at(metadata, "uid");
   pod.deleting = member_at(metadata, "deletionTimestamp").is_string();
   pod.deletion_grace_seconds = number_at(metadata, "deletionGracePeriodSeconds");
   pod.mirror = !text_at(member_at(metadata, "annotations"), "kubernetes.io/config.mirror").empty();
@@ -66,53 +58,37 @@ Result<PodSeen> read_pod(const Json& object) {
   return pod;
 }
 
-void PodTable::put(PodSeen pod, PodChanges& changes) {
-  using What = PodChange::What;
-  const Key key(pod.pod_namespace, pod.name);
-  const auto at = pods_.find(key);
-  const bool is_new = at == pods_.end() || at->second.uid != pod.uid;
-  if (at != pods_.end() && is_new) changes.push_back({What::kGone, at->second});
-  const bool deleting = pod.deleting && (is_new || !at->second.deleting);
-  const bool ended = pod.over() && (is_new || !at->second.over());
-  if (deleting) {
-    changes.push_back({What::kDeleting, pod});
-  } else if (ended) {
-    changes.push_back({What::kEnded, pod});
-  } else if (is_new) {
-    changes.push_back({What::kNew, pod});
-  } else if (pod != at->second) {
-    changes.push_back({What::kChanged, pod});
+void PodTable::put(PodSeen pod, std::vector<PodEnding>& endings) {
+  PodSeen& known = pods_[{pod.pod_namespace, pod.name}];
+  if (known.uid != pod.uid) {
+    if (!known.uid.empty()) endings.push_back({true, std::move(known)});
+    known = {};
   }
-  pods_.insert_or_assign(key, std::move(pod));
+  const bool ended = pod.over() && !known.over();
+  if (ended || (pod.deleting && !known.deleting)) endings.push_back({ended, pod});
+  known = std::move(pod);
 }
 
-PodChanges PodTable::replace(std::vector<PodSeen> pods) {
-  PodChanges changes;
-  std::set<Key> here;
-  for (const auto& pod : pods) here.emplace(pod.pod_namespace, pod.name);
-  for (auto it = pods_.begin(); it != pods_.end();) {
-    if (here.contains(it->first)) {
-      ++it;
-      continue;
-    }
-    changes.push_back({PodChange::What::kGone, std::move(it->second)});
-    it = pods_.erase(it);
+std::vector<PodEnding> PodTable::replace(std::vector<PodSeen> pods) {
+  std::vector<PodEnding> endings;
+  auto before = std::exchange(pods_, {});
+  for (auto& pod : pods) {
+    pods_.insert(before.extract({pod.pod_namespace, pod.name}));
+    put(std::move(pod), endings);
   }
-  for (auto& pod : pods) put(std::move(pod), changes);
-  return changes;
+  for (auto& [key, pod] : before) endings.push_back({true, std::move(pod)});
+  return endings;
 }
 
-PodChanges PodTable::apply(Change change, PodSeen pod) {
-  PodChanges changes;
-  if (change == Change::kDeleted) {
-    const auto at = pods_.find({pod.pod_namespace, pod.name});
-    if (at == pods_.end() || at->second.uid != pod.uid) return changes;
-    pods_.erase(at);
-    changes.push_back({PodChange::What::kGone, std::move(pod)});
-    return changes;
+std::vector<PodEnding> PodTable::apply(Change change, PodSeen pod) {
+  std::vector<PodEnding> endings;
+  if (change != Change::kDeleted) {
+    put(std::move(pod), endings);
+  } else if (const auto* known = find(pod.pod_namespace, pod.name); known != nullptr && known->uid == pod.uid) {
+    pods_.erase({pod.pod_namespace, pod.name});
+    endings.push_back({true, std::move(pod)});
   }
-  put(std::move(pod), changes);
-  return changes;
+  return endings;
 }
 
 const PodSeen* PodTable::find(const std::string& pod_namespace, const std::string& name) const {

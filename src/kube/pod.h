@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "kube/object.h"
 
 namespace tranche::kube {
@@ -44,37 +43,28 @@ struct PodSeen {
   friend bool operator==(const PodSeen&, const PodSeen&) = default;
 };
 
-// kInvalid, with the field, if the pod's identity is missing or has another type.
-Result<PodSeen> read_pod(const nlohmann::json& object);
+PodSeen read_pod(const nlohmann::json& object);
 
-struct PodChange {
-  enum class What {
-    kNew,       // not known before
-    kChanged,   // one of the fields that are read changed
-    kDeleting,  // its deletion was seen for the first time
-    kEnded,     // its phase became Succeeded or Failed
-    kGone,      // no longer exists; `pod` is its last known state
-  };
-  What what = What::kNew;
+// A pod whose deletion or end was seen for the first time, or that no longer exists: `pod` is its last known state.
+struct PodEnding {
+  bool over = false;  // it has ended, or is gone; else its containers get SIGTERM
   PodSeen pod;
-  friend bool operator==(const PodChange&, const PodChange&) = default;
+  friend bool operator==(const PodEnding&, const PodEnding&) = default;
 };
-// The most important change, for callers that look at one only: a new pod that is already being deleted is kDeleting.
-using PodChanges = std::vector<PodChange>;
 
-// The pods of this node as the API server reports them, and what each report changed. A pod that reappears under the
-// same name with another uid is a different pod. One thread.
+// The pods of this node as the API server reports them, and which of them each report ends. A pod that reappears under
+// the same name with another uid is a different pod. One thread.
 class PodTable {
  public:
-  PodChanges replace(std::vector<PodSeen> pods);  // after a complete list
-  PodChanges apply(Change change, PodSeen pod);   // kAdded, kModified, kDeleted
+  std::vector<PodEnding> replace(std::vector<PodSeen> pods);  // after a complete list
+  std::vector<PodEnding> apply(Change change, PodSeen pod);   // kAdded, kModified, kDeleted
 
   const PodSeen* find(const std::string& pod_namespace, const std::string& name) const;
   std::size_t size() const { return pods_.size(); }
 
  private:
   using Key = std::pair<std::string, std::string>;  // namespace, name
-  void put(PodSeen pod, PodChanges& changes);
+  void put(PodSeen pod, std::vector<PodEnding>& endings);
 
   std::map<Key, PodSeen> pods_;
 };

@@ -266,12 +266,9 @@ void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed, M
   if (change_.awaits_kubelet() || retiring_) holdings_.ask_in(grants::kPatience.confirm);
 }
 
-void NodeProgram::on_pods(const kube::PodChanges& changes) {
-  using What = kube::PodChange::What;
+void NodeProgram::on_endings(const std::vector<kube::PodEnding>& endings) {
   bool ended = false;
-  for (const auto& [what, pod] : changes) {
-    if (what == What::kNew || what == What::kChanged) continue;
-    const bool over = what == What::kGone || what == What::kEnded;
+  for (const auto& [over, pod] : endings) {
     ended = ended || over;
     std::vector<std::string> grants;
     for (const auto& holder : decision_.holders) {
@@ -288,7 +285,6 @@ void NodeProgram::on_pods(const kube::PodChanges& changes) {
                                                     {"grace_s", pod.deletion_grace_seconds.value_or(-1)}});
   }
   if (ended) holdings_.ask();  // kubelet's list has changed
-  step();
 }
 
 void NodeProgram::report_events(const std::vector<NodeEvent>& events) {

@@ -137,7 +137,7 @@ class NodeProgram {
   void on_use(const Result<std::vector<gpu::GpuUse>>& use);
   void on_pools(const mps::PoolReports& next);
   void on_answered();
-  void on_pods(const kube::PodChanges& changes);
+  void on_endings(const std::vector<kube::PodEnding>& endings);
   void on_holdings(const Result<std::vector<grants::Held>>& listed, MonoTime asked);
   void on_pages();
   void on_looked();

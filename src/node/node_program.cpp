@@ -59,8 +59,8 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
       holdings_(loop, worker, options.pod_resources_socket,
                 [this](const auto& listed, MonoTime asked) { on_holdings(listed, asked); }),
       cluster_(
-          loop, link, options.node_name, options.startup_taint,
-          [this](const kube::PodChanges& changes) { on_pods(changes); }, [this] { step(); }),
+          loop, link, options.node_name, options.startup_taint, [this](const auto& endings) { on_endings(endings); },
+          [this] { step(); }),
       labels_(loop, worker,
               {.output = options.label_output,
                .target = {options.node_name, options.feature_namespace, options.pod_name, {}},

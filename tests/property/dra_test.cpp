@@ -92,11 +92,11 @@ class Server {
     for (Json& device : object["spec"].value("devices", Json::array()))
       for (Json& taint : device.value("taints", Json::array())) taint["timeAdded"] = "2026-11-25T01:00:00Z";
     objects_[write.name] = object;
-    return *dra::read_slice(object);
+    return dra::read_slice(object);
   }
   std::vector<dra::StoredSlice> list() const {
     std::vector<dra::StoredSlice> all;
-    for (const auto& [name, object] : objects_) all.push_back(*dra::read_slice(object));
+    for (const auto& [name, object] : objects_) all.push_back(dra::read_slice(object));
     return all;
   }
   std::optional<dra::StoredSlice> lose_one(Random& random) {
@@ -104,7 +104,7 @@ class Server {
     auto at = objects_.begin();
     std::advance(at, random.number(0, static_cast<std::uint32_t>(objects_.size()) - 1));
     at->second["metadata"]["resourceVersion"] = std::to_string(++version_);
-    const auto gone = *dra::read_slice(at->second);
+    const auto gone = dra::read_slice(at->second);
     objects_.erase(at);
     return gone;
   }

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
       continue;
     }
     if (answer.status != http::kOk) return std::unexpected(refusal(answer, "the API server does not list pods"));
-    TRY(const auto page, parse_list(answer.body, [](const nlohmann::json&) { return Status(); }, "list of pods"));
+    TRY(const auto page, parse_list(answer.body, [](const nlohmann::json&) {}, "list of pods"));
     pages.push_back(answer.body);
     if (page.next.empty()) return pages;
     if (pages.size() == kMostPages)

@@ -276,7 +276,6 @@ void KubeClient::deliver() {
     curl_->easy_getinfo(call.easy, CURLINFO_RESPONSE_CODE, &code);
     return static_cast<int>(code);
   };
-  std::vector<std::pair<Id, std::shared_ptr<Call>>> fed, ended;
   std::map<const Call*, CURLcode> results;
   int left = 0;
   while (const CURLMsg* message = curl_->multi_info_read(multi_, &left)) {
@@ -285,12 +284,9 @@ void KubeClient::deliver() {
     curl_->easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
     results[call] = message->data.result;
   }
-  for (const auto& entry : calls_) {
-    if (!entry.second->arrived.empty()) fed.push_back(entry);
-    if (!entry.second->not_begun.empty() || results.contains(entry.second.get())) ended.push_back(entry);
-  }
-  for (const auto& [id, call] : fed) {
-    if (!calls_.contains(id)) continue;
+  const auto now = calls_;
+  for (const auto& [id, call] : now) {
+    if (call->arrived.empty() || !calls_.contains(id)) continue;
     const std::string arrived = std::exchange(call->arrived, {});
     std::string_view bytes = arrived;
     distrust_ = false;
@@ -302,8 +298,9 @@ void KubeClient::deliver() {
     if (call->stream) bytes = bytes.substr(0, kLargestRefusal - std::min(kLargestRefusal, call->answer.body.size()));
     call->answer.body.append(bytes);
   }
-  for (const auto& [id, call] : ended) {
-    if (calls_.erase(id) == 0) continue;
+  for (const auto& [id, call] : now) {
+    const bool ended = !call->not_begun.empty() || results.contains(call.get());
+    if (!ended || calls_.erase(id) == 0) continue;
     KubeAnswer& answer = call->answer;
     answer.why = call->not_begun;
     if (answer.why.empty()) {

@@ -54,8 +54,7 @@ void ListWatch::list(const std::string& query, bool first) {
       pages_ = 0;
       handler_.on_list(false);
     }
-    const auto page =
-        parse_list(answer.body, [this](const nlohmann::json& object) { return handler_.on_object(object, {}); });
+    const auto page = parse_list(answer.body, [this](const nlohmann::json& object) { handler_.on_object(object, {}); });
     if (!page) return failed({0, page.error().what, {}});
     if (++pages_ > kMostPagesOfAList)
       return failed({0, fmt::format("the API server answers with more than {} pages", kMostPagesOfAList), {}});
@@ -90,7 +89,7 @@ void ListWatch::on_bytes(std::string_view bytes) {
     if (line.size() > kLongestLine)
       return give_up({http::kGone, fmt::format("the API server sent a line of more than {} bytes", kLongestLine), {}});
     const auto event = parse_watch_line(
-        line, [this](Change change, const nlohmann::json& object) { return handler_.on_object(object, change); });
+        line, [this](Change change, const nlohmann::json& object) { handler_.on_object(object, change); });
     // Not understood, so nobody knows what was missed: look at everything again.
     if (!event) return give_up({http::kGone, event.error().what, {}});
     if (event->change == Change::kError) return give_up(event->error);
@@ -106,15 +105,14 @@ WatchObject::WatchObject(os::Loop& loop, KubeClient& client, WatchedObject what,
              {.selector = "fieldSelector=" + percent_encoded("metadata.name=" + what.name),
               .seed = what.seed,
               .role = what.role},
-             {.on_object = [this, name = what.name, on_object](const nlohmann::json& object,
-                                                               std::optional<Change> change) -> Status {
-                if (name_of(object) != name) return {};
-                if (change)
-                  on_object(change == Change::kDeleted ? nullptr : &object);
-                else
-                  listed_ = object;
-                return {};
-              },
+             {.on_object =
+                  [this, name = what.name, on_object](const nlohmann::json& object, std::optional<Change> change) {
+                    if (name_of(object) != name) return;
+                    if (change)
+                      on_object(change == Change::kDeleted ? nullptr : &object);
+                    else
+                      listed_ = object;
+                  },
               .on_list =
                   [this, on_object](bool whole) {
                     const auto listed = std::exchange(listed_, std::nullopt);

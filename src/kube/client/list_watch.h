@@ -17,8 +17,8 @@
 namespace tranche::kube {
 
 struct ListWatchHandler {
-  // An object of a list, or of an event with what changed. An error discards the list, or begins a new one.
-  std::function<Status(const nlohmann::json& object, std::optional<Change> change)> on_object;
+  // An object of a list, or of an event with what changed.
+  std::function<void(const nlohmann::json& object, std::optional<Change> change)> on_object;
   // Before the first object of a list, and when it is whole: it replaces the known objects then.
   std::function<void(bool whole)> on_list = [](bool) {};
   std::function<void()> on_turn;  // after each page or event, and when state() changed

@@ -1,7 +1,5 @@
 #include "kube/live/cluster_link.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -10,7 +8,6 @@
 #include "base/text.h"
 #include "base/time.h"
 #include "kube/access.h"
-#include "kube/client/list_watch.h"
 #include "kube/object.h"
 #include "os/log/log.h"
 
@@ -19,71 +16,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t kMostPods = 2000;    // kubelet runs 110 by default, and some hundreds if configured
-constexpr std::size_t kMostMalformed = 8;  // logged of a list
 constexpr Duration kBetweenWrites = 1s;
 constexpr Duration kStarting = 3s;     // to open the driver and register with kubelet
 constexpr Duration kForbidden = 5min;  // until an administrator may have granted the permission
 
 }  // namespace
-
-// The pods of this node, as the API server reports them: listed once, then watched (src/kube/reflector.h). Input from
-// the API server is bounded: pods of other nodes are ignored, and a list of more than kMostPods pods counts as failed.
-// Loop thread only.
-class PodWatch {
- public:
-  // on_pods: called with all changes that arrived together, never inside the constructor; it must not destroy this
-  // object. on_turn: also if only the state of the watch has changed.
-  PodWatch(os::Loop& loop, KubeClient& client, const std::string& node, std::uint64_t seed,
-           std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
-      : node_(node),
-        on_pods_(std::move(on_pods)),
-        watch_(loop, client, "/api/v1/pods",
-               {.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node), .seed = seed},
-               {.on_object = [this](const auto& object, auto change) { return on_object(object, change); },
-                .on_list =
-                    [this](bool whole) {
-                      malformed_ = 0;
-                      auto listed = std::exchange(listed_, {});
-                      if (whole) add(table_.replace(std::move(listed)));
-                    },
-                .on_turn =
-                    [this, on_turn = std::move(on_turn)] {
-                      if (!changes_.empty()) on_pods_(std::exchange(changes_, {}));
-                      on_turn();
-                    }}) {}
-
-  const PodTable& pods() const { return table_; }
-  const Reflector& reflector() const { return watch_.reflector(); }
-  std::optional<MonoTime> last_event() const { return watch_.last_event(); }
-
- private:
-  Status on_object(const nlohmann::json& object, std::optional<Change> change) {
-    auto pod = read_pod(object);
-    if (!pod && change) return std::unexpected(pod.error());
-    if (!pod && ++malformed_ <= kMostMalformed) log::warning("kube.malformed", {{"what", pod.error()}});
-    // A server, or a proxy in front of it, may ignore the selector.
-    if (!pod || pod->node_name != node_) return {};
-    if (listed_.size() >= kMostPods ||
-        (change && table_.size() >= kMostPods && table_.find(pod->pod_namespace, pod->name) == nullptr))
-      return fail(Kind::kInvalid, fmt::format("the API server reports more than {} pods of this node", kMostPods));
-    if (change)
-      add(table_.apply(*change, *std::move(pod)));
-    else
-      listed_.push_back(*std::move(pod));
-    return {};
-  }
-
-  void add(PodChanges changes) { std::ranges::move(changes, std::back_inserter(changes_)); }
-
-  const std::string node_;
-  std::function<void(const PodChanges&)> on_pods_;
-  PodTable table_;
-  std::vector<PodSeen> listed_;  // the pages of an incomplete list
-  std::size_t malformed_ = 0;    // of the present list
-  PodChanges changes_;           // not passed on yet: a burst of events is one callback
-  ListWatch watch_;              // last: it calls the rest
-};
 
 // Keeps a condition of this Node up to date, and removes a startup taint once the node is serving. Sends no requests
 // while nothing changes: it writes if the condition differs from the last one written, at most once per second, and
@@ -193,12 +130,12 @@ class ConditionController {
 };
 
 Cluster::Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
-                 std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn)
+                 std::function<void(const std::vector<PodEnding>&)> on_endings, std::function<void()> on_turn)
     : loop_(loop),
       link_(link),
       node_name_(std::move(node_name)),
       startup_taint_(std::move(startup_taint)),
-      on_pods_(std::move(on_pods)),
+      on_endings_(std::move(on_endings)),
       on_turn_(std::move(on_turn)),
       // So that nodes of a cluster that start together do not send requests at the same time.
       seed_(stable_hash(node_name_) ^ static_cast<std::uint64_t>(loop.now().time_since_epoch().count())),
@@ -224,17 +161,39 @@ void Cluster::start() {
   log::info("kube.on", {{"server", link_.server()}, {"node", node_name_}, {"source", link_.source()}});
   send_events();
   for (const auto& [type, controller] : conditions_) controller->step();
-  watch_ = std::make_unique<PodWatch>(loop_, *client, node_name_, seed_, on_pods_, [this] {
-    const auto& reflector = watch_->reflector();
-    const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
-    // A watch that resumes after its usual end is not logged.
-    if (now != logged_ && reflector.state() == Reflector::State::kWaiting)
-      log::warning("kube.waiting", {{"why", reflector.reason()}});
-    if (now != logged_ && reflector.state() == Reflector::State::kWatching)
-      log::info("kube.watching", {{"pods", watch_->pods().size()}});
-    logged_ = now;
-    on_turn_();
-  });
+  watch_ = std::make_unique<ListWatch>(
+      loop_, *client, "/api/v1/pods",
+      ReflectorSettings{.selector = "fieldSelector=" + percent_encoded("spec.nodeName=" + node_name_), .seed = seed_},
+      ListWatchHandler{.on_object = [this](const auto& object, auto change) { on_pod(object, change); },
+                       .on_list =
+                           [this](bool whole) {
+                             auto listed = std::exchange(listed_, {});
+                             if (whole)
+                               std::ranges::move(pods_.replace(std::move(listed)), std::back_inserter(endings_));
+                           },
+                       .on_turn = [this] { on_watch(); }});
+}
+
+void Cluster::on_pod(const nlohmann::json& object, std::optional<Change> change) {
+  auto pod = read_pod(object);
+  if (pod.node_name != node_name_) return;  // a server, or a proxy in front of it, may ignore the selector
+  if (change)
+    std::ranges::move(pods_.apply(*change, std::move(pod)), std::back_inserter(endings_));
+  else
+    listed_.push_back(std::move(pod));
+}
+
+void Cluster::on_watch() {
+  if (!endings_.empty()) on_endings_(std::exchange(endings_, {}));
+  const auto& reflector = watch_->reflector();
+  const std::string now = std::string(to_string(reflector.state())) + " " + reflector.reason();
+  // A watch that resumes after its usual end is not logged.
+  if (now != logged_ && reflector.state() == Reflector::State::kWaiting)
+    log::warning("kube.waiting", {{"why", reflector.reason()}});
+  if (now != logged_ && reflector.state() == Reflector::State::kWatching)
+    log::info("kube.watching", {{"pods", pods_.size()}});
+  logged_ = now;
+  on_turn_();
 }
 
 void Cluster::emit(const ObjectRef& about, const Reason& reason, const std::string& message) {
@@ -282,11 +241,6 @@ bool Cluster::watching() const {
   return watch_ && watch_->reflector().known() && watch_->reflector().state() == Reflector::State::kWatching;
 }
 
-const PodTable& Cluster::pods() const {
-  static const PodTable kNone;
-  return watch_ ? watch_->pods() : kNone;
-}
-
 ClusterReport Cluster::report() const {
   ClusterReport report;
   report.node = node_name_;
@@ -301,7 +255,7 @@ ClusterReport Cluster::report() const {
   report.state = to_string(watch_->reflector().state());
   report.reason = watch_->reflector().reason();
   report.last_event = watch_->last_event();
-  report.pods = watch_->pods().size();
+  report.pods = pods_.size();
   report.watch_restarts = watch_->reflector().watch_restarts();
   return report;
 }

@@ -6,12 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/time.h"
 #include "kube/client/kube_client.h"
+#include "kube/client/list_watch.h"
 #include "kube/event_queue.h"
 #include "kube/object.h"
 #include "kube/pod.h"
@@ -19,7 +21,6 @@
 
 namespace tranche::kube {
 
-class PodWatch;
 class ConditionController;
 
 struct ConditionReport {
@@ -45,11 +46,11 @@ struct ClusterReport {
 class Cluster {
  public:
   // The link must outlive this object. node_name: the cluster's name of this node. startup_taint: the key of a taint to
-  // remove from the node once it is serving; "" = none. on_pods: changes of pods of this node, each in its own
-  // callback; on_turn: the report has changed. Neither is called inside the constructor, and neither may destroy the
+  // remove from the node once it is serving; "" = none. on_endings: of pods of this node, all that arrived together;
+  // on_turn: the pods or the report have changed. Neither is called inside the constructor, and neither may destroy the
   // object.
   Cluster(os::Loop& loop, KubeLink& link, std::string node_name, std::string startup_taint,
-          std::function<void(const PodChanges&)> on_pods, std::function<void()> on_turn);
+          std::function<void(const std::vector<PodEnding>&)> on_endings, std::function<void()> on_turn);
   ~Cluster();
   Cluster(const Cluster&) = delete;
   Cluster& operator=(const Cluster&) = delete;
@@ -63,18 +64,20 @@ class Cluster {
 
   // Whether every end of a pod of this node is reported; false also while the API server is unreachable.
   bool watching() const;
-  const PodTable& pods() const;  // empty if unknown
+  const PodTable& pods() const { return pods_; }  // empty if unknown
   ClusterReport report() const;
 
  private:
   void start();
+  void on_pod(const nlohmann::json& object, std::optional<Change> change);
+  void on_watch();
   void send_events();
 
   os::Loop& loop_;
   KubeLink& link_;
   std::string node_name_;
   std::string startup_taint_;
-  std::function<void(const PodChanges&)> on_pods_;
+  std::function<void(const std::vector<PodEnding>&)> on_endings_;
   std::function<void()> on_turn_;
   std::uint64_t seed_;
   bool starting_ = true;
@@ -84,7 +87,10 @@ class Cluster {
   PendingRequest event_request_;
   os::Timer event_timer_{loop_};
   std::map<std::string, std::unique_ptr<ConditionController>, std::less<>> conditions_;  // by type
-  std::unique_ptr<PodWatch> watch_;
+  PodTable pods_;
+  std::vector<PodSeen> listed_;       // the pages of an incomplete list
+  std::vector<PodEnding> endings_;    // not passed on yet: a burst of events is one callback
+  std::unique_ptr<ListWatch> watch_;  // last: it calls the rest
 };
 
 }  // namespace tranche::kube

@@ -33,7 +33,6 @@ struct SliceReport {
   std::uint64_t writes = 0;           // creates, updates and deletes that succeeded
   std::vector<std::string> notes;     // devices that are left out, and why
   std::vector<std::string> withheld;  // what is not published because the API server would drop a part of it
-  friend bool operator==(const SliceReport&, const SliceReport&) = default;
 };
 
 }  // namespace tranche::node

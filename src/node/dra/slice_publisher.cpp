@@ -40,18 +40,13 @@ SlicePublisher::SlicePublisher(os::Loop& loop, std::string node, std::uint64_t s
 void SlicePublisher::use(kube::KubeClient* client, const std::string& closed) {
   closed_ = closed;
   if (client == client_ || node_.empty()) return;
-  request_.cancel();
-  watch_.reset();
-  driver_.clear();
-  ledger_ = {};
   client_ = client;
   step_soon();
 }
 
 void SlicePublisher::want(SliceWish wish) {
-  wanted_ = !wish.driver.empty();
-  ever_wanted_ = ever_wanted_ || wanted_;
-  if (wish == wish_ || node_.empty() || !wish.known) return;
+  ever_wanted_ = ever_wanted_ || !wish.driver.empty();
+  if (wish == wish_ || !wish.known) return;
   if (wish.devices.notes != wish_.devices.notes)
     for (const auto& note : wish.devices.notes) log::warning("dra.left_out", {{"why", note}});
   wish_ = std::move(wish);
@@ -68,7 +63,7 @@ void SlicePublisher::step() {
   if (client_ == nullptr || request_.waits() || retry_.running()) return;
   follow_driver();
   if (!watch_) return settled();
-  if (!watch_->reflector().known()) return publish_report();  // on_turn() steps again
+  if (!watch_->reflector().known()) return on_change_();  // on_turn() steps again
   const bool going = driver_ != wish_.driver;
   if (!going && !features_) return probe();
   if (going) {
@@ -99,7 +94,7 @@ void SlicePublisher::follow_driver() {
   watch_ = std::make_unique<kube::ListWatch>(
       loop_, *client_, dra::kSlicesPath,
       kube::ReflectorSettings{.selector = "fieldSelector=" + kube::percent_encoded(ours), .seed = seed_, .role = kRole},
-      kube::ListWatchHandler{.on_object = [this](const auto& object, auto change) { return on_object(object, change); },
+      kube::ListWatchHandler{.on_object = [this](const auto& object, auto change) { on_object(object, change); },
                              .on_list = [this](bool whole) { on_list(whole); },
                              .on_turn = [this] { step_soon(); }});
 }
@@ -119,12 +114,6 @@ void SlicePublisher::settled() {
     now_.devices = 0;
   }
   settled_ = true;
-  publish_report();
-}
-
-void SlicePublisher::publish_report() {
-  if (report() == published_report_) return;
-  published_report_ = report();
   on_change_();
 }
 
@@ -136,23 +125,16 @@ void SlicePublisher::on_list(bool whole) {
   node_uid_.clear();
 }
 
-Status SlicePublisher::on_object(const nlohmann::json& object, std::optional<kube::Change> change) {
-  TRY(auto slice, dra::read_slice(object));
-  if (slice.driver != driver_ || slice.node != node_) return {};  // a server, or a proxy, may not honour the selector
+void SlicePublisher::on_object(const nlohmann::json& object, std::optional<kube::Change> change) {
+  auto slice = dra::read_slice(object);
+  if (slice.driver != driver_ || slice.node != node_) return;  // a server, or a proxy, may not honour the selector
+  if (!change) return listed_.push_back(std::move(slice));
   const auto stored = ledger_.stored().find(slice.name);
-  const bool known = change && stored != ledger_.stored().end();
-  if (!known && (change ? ledger_.stored().size() : listed_.size()) >= kMostSlices)
-    return fail(Kind::kInvalid,
-                fmt::format("the API server reports more than {} ResourceSlices of this node", kMostSlices));
-  if (!change) {
-    listed_.push_back(std::move(slice));
-    return {};
-  }
+  const bool known = stored != ledger_.stored().end();
   const bool by_others = change == kube::Change::kDeleted ? known : !known || stored->second.version != slice.version;
   if (change == kube::Change::kDeleted && known) node_uid_.clear();  // perhaps with its owner
   ledger_.apply(*change, slice);
   if (by_others && ledger_.next()) disturbed();
-  return {};
 }
 
 // Several changes before the next restoration are one. One that comes while we write is our own, or as good as that.
@@ -205,12 +187,8 @@ void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answ
   } else {
     if (failed(answer, "a ResourceSlice is not written")) return;
     const auto stored = dra::read_slice(json_of(answer.body));
-    if (!stored) {
-      failed({0, {}, stored.error().what}, "a ResourceSlice is not known after it was written");
-      return;
-    }
-    ledger_.written(write, *stored);
-    if (stored->spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
+    ledger_.written(write, stored);
+    if (stored.spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
       features_.reset();
       if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
     }
@@ -235,7 +213,7 @@ bool SlicePublisher::failed(const Answer& answer, const char* what) {
   if (problem != now_.problem)
     log::warning("dra.not_published", {{"driver", driver_}, {"status", answer.status}, {"why", problem}});
   now_.problem = problem;
-  publish_report();
+  on_change_();
   return true;
 }
 
@@ -245,7 +223,7 @@ SliceReport SlicePublisher::report() const {
   report.slices = ledger_.stored().size();
   report.generation = ledger_.generation();
   report.notes = wish_.devices.notes;
-  if (wanted_ && (node_.empty() || !closed_.empty())) {
+  if (!wish_.driver.empty() && (node_.empty() || !closed_.empty())) {
     report.state = "failing";
     report.problem = node_.empty() ? "the name of this node is not known (--node-name, $NODE_NAME)" : closed_;
   } else if (wish_.driver.empty() && driver_.empty()) {

@@ -33,15 +33,13 @@ struct SliceWish {
 
 class SlicePublisher {
  public:
-  static constexpr std::size_t kMostSlices = 256;  // 64 devices each; more are refused
-
-  // on_change: the report has changed; never called from within a call to this object.
+  // on_change: the report may have changed; never called from within a call to this object.
   // With `node` "", nothing is published.
   SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
-  // nullptr: not reachable (yet), or `closed` for this reason; a later call replaces the client.
+  // nullptr: not reachable (yet), or `closed` for this reason. The client stays the same.
   void use(kube::KubeClient* client, const std::string& closed = {});
   void want(SliceWish wish);
   SliceReport report() const;
@@ -52,7 +50,7 @@ class SlicePublisher {
  private:
   using Answer = kube::KubeAnswer;
   void on_list(bool whole);
-  Status on_object(const nlohmann::json& object, std::optional<kube::Change> change);
+  void on_object(const nlohmann::json& object, std::optional<kube::Change> change);
   void disturbed();
   void step_soon();
   void step();
@@ -63,7 +61,6 @@ class SlicePublisher {
   void on_written(const dra::SliceWrite& write, const Answer& answer);
   bool failed(const Answer& answer, const char* what);  // true: tried again later
   void settled();
-  void publish_report();  // if the report has changed
 
   os::Loop& loop_;
   const std::string node_;
@@ -74,7 +71,6 @@ class SlicePublisher {
   std::optional<MonoTime> disturbed_at_;
   kube::KubeClient* client_ = nullptr;
   std::string closed_;
-  bool wanted_ = false;
   bool ever_wanted_ = false;
   SliceWish wish_;
   std::string driver_;  // whose slices are watched; "" = none
@@ -86,7 +82,6 @@ class SlicePublisher {
   bool mismatch_ = false;                 // the server stored something else, since it had all the last time
   bool settled_ = false;
   SliceReport now_;  // what is withheld, the problem, how many devices and writes; report() has the rest
-  SliceReport published_report_;
   kube::PendingRequest request_;
   os::Timer retry_{loop_};
   os::Timer soon_{loop_};

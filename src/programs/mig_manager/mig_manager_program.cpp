@@ -121,10 +121,8 @@ class Operands {
       if (again_) return step();
       if (!kube::succeeded(answer)) return later("list the operator's pods", answer);
       std::vector<std::string> names;
-      const auto listed = kube::parse_list(answer.body, [&](const nlohmann::json& pod) -> Status {
-        names.push_back(kube::name_of(pod));
-        return {};
-      });
+      const auto listed =
+          kube::parse_list(answer.body, [&](const nlohmann::json& pod) { names.push_back(kube::name_of(pod)); });
       if (!listed || !names.empty()) {
         problem_ = listed ? "these pods have not ended: " + join(names, ", ") : to_string(listed.error());
         return timer_.start(kPodsAgain, [this] { step(); });
