@@ -341,40 +341,27 @@ void ClusterConfigs::start() {
     off_ = link_.closed_because();
     return on_change_();
   }
-  if (!places_.node_name.empty()) watch_node(*client);
-  if (!places_.config_map.empty()) watch_map(*client);
-  on_change_();
-}
-
-void ClusterConfigs::watch_node(kube::KubeClient& client) {
   // Seeds of their own, so that nodes that start together do not send requests at the same time.
-  node_watch_ = std::make_unique<kube::WatchObject>(
-      loop_, client,
-      kube::WatchedObject{"/api/v1/nodes", places_.node_name, kRole, stable_hash(places_.node_name + " label")},
-      [this](const nlohmann::json* node) {
-        if (on_node_) on_node_(node);
-        label_ = node == nullptr ? fail(Kind::kNotFound, "the cluster has no node " + places_.node_name)
-                                 : Result<std::string>(kube::labels_of(*node)[places_.label]);
-      },
-      on_change_);
-}
-
-void ClusterConfigs::watch_map(kube::KubeClient& client) {
-  const auto name = kube::parse_object_name(places_.config_map);
-  if (!name) {
-    off_ = name.error().what;
-    return;
-  }
-  map_watch_ = std::make_unique<kube::WatchObject>(
-      loop_, client,
-      kube::WatchedObject{"/api/v1/namespaces/" + name->in_namespace + "/configmaps", name->name, kRole,
-                          stable_hash(places_.node_name + " map")},
-      [this](const nlohmann::json* object) {
-        map_ =
-            configs_of_map(places_.config_map, object == nullptr ? kube::Texts() : kube::data_of_config_map(*object));
-        if (object == nullptr) map_->why = "it is not there";
-      },
-      on_change_);
+  const auto watch = [&](std::string path, std::string name, const char* seed, auto take) {
+    return std::make_unique<kube::WatchObject>(
+        loop_, *client,
+        kube::WatchedObject{std::move(path), std::move(name), kRole, stable_hash(places_.node_name + seed)},
+        std::move(take), on_change_);
+  };
+  if (!places_.node_name.empty())
+    node_watch_ = watch("/api/v1/nodes", places_.node_name, " label", [this](const nlohmann::json* node) {
+      if (on_node_) on_node_(node);
+      label_ = node == nullptr ? fail(Kind::kNotFound, "the cluster has no node " + places_.node_name)
+                               : Result<std::string>(kube::labels_of(*node)[places_.label]);
+    });
+  if (const auto map = kube::parse_object_name(places_.config_map))
+    map_watch_ = watch("/api/v1/namespaces/" + map->in_namespace + "/configmaps", map->name, " map",
+                       [this](const nlohmann::json* object) {
+                         const auto texts = object == nullptr ? kube::Texts() : kube::data_of_config_map(*object);
+                         map_ = configs_of_map(places_.config_map, texts);
+                         if (object == nullptr) map_->why = "it is not there";
+                       });
+  on_change_();
 }
 
 LabelSeen ClusterConfigs::label() const {

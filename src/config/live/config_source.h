@@ -66,8 +66,6 @@ class ClusterConfigs {
 
  private:
   void start();
-  void watch_node(kube::KubeClient& client);
-  void watch_map(kube::KubeClient& client);
 
   os::Loop& loop_;
   kube::KubeLink& link_;
