@@ -131,10 +131,10 @@ std::string to_string(const Reserve&);        // "none", "auto", "600Mi"
 // Extension: `sharing.mps.guard` and, per resource, `guard` of an entry (docs/internals/guard.md).
 
 // The action if the processes of a grant hold more memory on a device than its limit.
-enum class GuardMemory { kObserve, kRefuseNew, kTerminateNewest, kTerminateAll };
+enum class GuardMemory { kObserve, kTerminateNewest, kTerminateAll };
 // The action on processes on a shared GPU that are not MPS clients.
 enum class GuardForeignProcesses { kObserve, kTerminate };
-ENUM_NAMES(GuardMemory::kTerminateAll, "observe", "refuse-new", "terminate-newest", "terminate-all")
+ENUM_NAMES(GuardMemory::kTerminateAll, "observe", "terminate-newest", "terminate-all")
 ENUM_NAMES(GuardForeignProcesses::kTerminate, "observe", "terminate")
 
 struct Guard {

@@ -24,7 +24,7 @@ TEST(RenderTest, ParseReadsBackWhatIsWritten) {
         "replicas: 4}, {name: mig-1g.5gb, replicas: 2}]}}",
         "sharing: {mps: {guard: {interval: 1.5s, memory: observe, foreignProcesses: terminate}, resources: [{name: "
         "gpu, "
-        "replicas: 4, guard: {memory: refuse-new}}]}}",
+        "replicas: 4, guard: {memory: terminate-all}}]}}",
         "sharing: {timeSlicing: {resources: [{name: gpu, replicas: 10}]}}",
         "flags: {plugin: {deviceListStrategy: [], nvidiaCTKPath: \"ü\\0\"}}"}) {
     const Config config = without_places(parse(text, "a").config);

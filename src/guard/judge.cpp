@@ -28,7 +28,6 @@ constexpr Duration kFirstPause = 100ms;                 // after an order that w
 constexpr Duration kLongestPause = 5s;                  // … up to this
 constexpr Duration kMemoryIsBack = 1s;                  // of a process that was killed
 constexpr Duration kNoFigures = 10s;  // a stopped process is continued if its device has no figures for this long
-constexpr Duration kAskEndpointAgain = 1s;
 constexpr int kRefusalsToBelieve = 2;
 
 constexpr std::size_t kWordsOfStopped = 4;  // of a line of the file
@@ -49,14 +48,12 @@ class Judge {
       : devices_(devices), inputs_(inputs), memory_(memory), now_(now) {}
 
   Verdict run() {
-    std::erase_if(memory_.asked, [&](const auto& entry) { return now_ - entry.second.at >= kAskEndpointAgain; });
     for (const Device& device : devices_) look_at(device);
     std::erase_if(memory_.foreign_processes,
                   [&](const auto& entry) { return !foreign_processes_.contains(entry.first); });
     std::erase_if(memory_.over,
                   [&](const auto& entry) { return !over_.contains(entry.first) && !any_asked(entry.second); });
     tend_stopped();
-    tend_endpoints();
     return std::move(verdict_);
   }
 
@@ -123,25 +120,10 @@ class Judge {
         verdict_.orders.push_back(order(What::kReport, key, held));
         for (const Process* process : held.processes) verdict_.orders.back().processes.push_back(*process);
         return;
-      case GuardMemory::kRefuseNew:
-        closed_.insert(key.first);
-        if (is_to_be_asked(key.first, false)) verdict_.orders.push_back(order(What::kRefuse, key, held));
-        return;
       case GuardMemory::kTerminateNewest:
       case GuardMemory::kTerminateAll:
         end(device, key, limit, held, over);
     }
-  }
-
-  // Whether to order that a grant's endpoints open, or close: they are not as they should be, although there was time
-  // since the last order for a report that shows its effect.
-  bool is_to_be_asked(const std::string& grant, bool open) {
-    const auto endpoint = inputs_.endpoints.find(grant);
-    if (endpoint == inputs_.endpoints.end() || endpoint->second == open) return false;
-    const auto [it, fresh] = memory_.asked.try_emplace(grant, open, now_);
-    if (!fresh && it->second.open == open) return false;
-    it->second = {open, now_};
-    return true;
   }
 
   enum class Next { kTerminate, kKill, kStop, kWait, kPassOver };
@@ -336,19 +318,6 @@ class Judge {
     verdict_.orders.push_back(std::move(end));
   }
 
-  // Opens endpoints that the guard closed, also before a restart, once their grant is within its limit everywhere.
-  void tend_endpoints() {
-    for (const auto& [grant, admitting] : inputs_.endpoints) {
-      if (closed_.contains(grant) || !is_to_be_asked(grant, true)) continue;
-      GrantOnDevice on{grant, ""};
-      for (const auto& [key, limit] : inputs_.limits)
-        if (key.first == grant) on = key;
-      verdict_.orders.push_back(order(What::kLetIn, on));
-      verdict_.orders.back().policy = to_string(GuardMemory::kRefuseNew);
-    }
-    if (!memory_.asked.empty()) verdict_.open = true;
-  }
-
   const std::vector<Device>& devices_;
   const Inputs& inputs_;
   Memory& memory_;
@@ -357,7 +326,6 @@ class Judge {
   std::set<GrantOnDevice> over_;
   std::set<GrantOnDevice> ending_;  // those of them whose processes must end
   std::set<os::ProcessRef> foreign_processes_;
-  std::set<std::string> closed_;
 };
 
 }  // namespace
@@ -410,6 +378,7 @@ std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& repo
   for (const auto& [id, report] : reports.pools) {
     PoolProcesses& pool = pools[id];
     pool.state = report.state;
+    pool.has_endpoints = !report.endpoints.empty();
     pool.own = {report.servers.begin(), report.servers.end()};
     for (const pid_t pid : {reports.pid, report.daemon_pid, report.proof.pid})
       if (pid > 0) pool.own.insert(pid);
@@ -417,8 +386,6 @@ std::map<std::string, PoolProcesses> pool_processes(const mps::PoolReports& repo
       for (const pid_t pid : endpoint.clients) pool.grant_of[pid] = endpoint.grant;
       for (const pid_t pid : endpoint.remnants) pool.remnants[pid] = endpoint.grant;
       for (const pid_t pid : endpoint.dead) pool.dead[pid] = endpoint.grant;
-      if (endpoint.admitting || endpoint.reason.starts_with(kOurReason))
-        pool.endpoints[endpoint.grant] = endpoint.admitting;
     }
   }
   return pools;

@@ -67,16 +67,11 @@ struct Limit {
 struct Inputs {
   std::map<GrantOnDevice, Limit> limits;
   config::GuardForeignProcesses foreign_processes = config::GuardForeignProcesses::kObserve;
-  // grant → whether its endpoints admit clients, where known; absent: some of them. Without endpoints that something
-  // other than the guard closed. Those that are not as they should be are ordered again after a moment.
-  std::map<std::string, std::optional<bool>> endpoints;
 };
 
 struct Order {
   enum class What {
     kReport,     // over the limit, observed only
-    kRefuse,     // refuse new clients of the grant
-    kLetIn,      // admit new clients again
     kStop,       // SIGSTOP: not yet known whether they are MPS clients, or they run again
     kTerminate,  // SIGSTOP, then `tranche mps` ends these clients
     kKill,       // SIGKILL for a process that is not an MPS client: it has no work in flight through the server
@@ -96,8 +91,7 @@ struct Order {
   MonoTime since{};    // when the crossing was first seen, with the processes that must end (or the foreign process)
   bool again = false;  // kStop: they had been stopped before
 };
-ENUM_NAMES(Order::What::kEnd, "observe", "refuse-new", "let-in", "stop", "terminate", "kill", "continue", "ask-to-end",
-           "kill")
+ENUM_NAMES(Order::What::kEnd, "observe", "stop", "terminate", "kill", "continue", "ask-to-end", "kill")
 
 // State between samples. Processes that exit are taken out of `stopped`. A time of 0 is "not yet".
 struct Memory {
@@ -126,18 +120,13 @@ struct Memory {
     friend bool operator==(const Stopped&, const Stopped&) = default;
   };
   using StoppedProcesses = std::map<os::ProcessRef, Stopped>;
-  struct Asked {
-    bool open = false;
-    MonoTime at{};
-  };
   struct ForeignProcess {
     MonoTime since{};
     MonoTime asked_to_end{};
     bool ended = false;
   };
   std::map<GrantOnDevice, Over> over;
-  StoppedProcesses stopped;            // by the guard, and neither ended nor continued since
-  std::map<std::string, Asked> asked;  // what was ordered of a grant's endpoints a moment ago
+  StoppedProcesses stopped;  // by the guard, and neither ended nor continued since
   std::map<os::ProcessRef, ForeignProcess> foreign_processes;
 };
 
@@ -158,20 +147,16 @@ void answered(Memory& memory, const Order& order, const std::vector<mps::Termina
 // caller checks that.
 bool has_host_daemons_name(std::string_view program);  // where /proc/<pid>/exe leads
 
-// Prefix of the reason for endpoints that the guard closed.
-inline constexpr std::string_view kOurReason = "memory: ";
-
 // The part of the report of `tranche mps` that the guard uses. Fuzzed.
 struct PoolProcesses {
   std::string state;
+  bool has_endpoints = false;
   std::set<pid_t> own;                    // processes of the pool itself: daemon, servers, proofs
   std::map<pid_t, std::string> grant_of;  // its clients, by the endpoint through which they connected
   // The same of clients that have exited and still hold their memory (mps/relay/relay.h). The kernel may have
   // given the pid to another process.
   std::map<pid_t, std::string> remnants;
   std::map<pid_t, std::string> dead;  // the same of those that tranche-keeper still holds, for a few seconds
-  // By grant, true: admits clients. Without those that something other than the guard closed.
-  std::map<std::string, bool> endpoints;
   friend bool operator==(const PoolProcesses&, const PoolProcesses&) = default;
 };
 // By pool id. `tranche mps` itself is in every pool's `own`.

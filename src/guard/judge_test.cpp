@@ -43,7 +43,6 @@ class Judging : public testing::Test {
   Judging() {
     set_policy(GuardMemory::kTerminateNewest);
     devices_ = {{.uuid = kGpu, .pool = "gpu-1", .processes = {}}};
-    inputs_.endpoints = {{kGrant, true}, {kOther, true}};
   }
   void set_policy(GuardMemory policy) {
     for (const char* grant : {kGrant, kOther})
@@ -54,9 +53,6 @@ class Judging : public testing::Test {
     devices_[0].processes = std::move(processes);
     for (Device& device : devices_) device.clients_read = device.sampled = now_;
     verdict_ = judge(devices_, inputs_, memory_, now_ + 1ms);
-    for (const Order& order : verdict_.orders)
-      if (order.what == What::kRefuse || order.what == What::kLetIn)
-        inputs_.endpoints[order.grant] = order.what == What::kLetIn;
     return verdict_.orders;
   }
   void answer(const Order& order, std::vector<mps::Terminated> clients) {
@@ -326,72 +322,6 @@ TEST_F(Judging, ObserveReportsEachCrossingOnce) {
   EXPECT_THAT(look({client(1, 3000), client(2, 3100)}), IsEmpty());
   EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
   EXPECT_THAT(look({client(1, 3000), client(2, 3000)}), SizeIs(1)) << "another crossing";
-}
-
-TEST_F(Judging, RefuseNewClosesTheEndpointOnceAndOpensItWhenTheSumHasFallen) {
-  set_policy(GuardMemory::kRefuseNew);
-  const auto orders = look({client(1, 3000), client(2, 3000)});
-  ASSERT_THAT(orders, SizeIs(1));
-  EXPECT_EQ(orders[0].what, What::kRefuse);
-  EXPECT_THAT(look({client(1, 3000), client(2, 3000)}), IsEmpty());
-  const auto lifted = look({client(1, 3000), client(2, 1000)});
-  ASSERT_THAT(lifted, SizeIs(1));
-  EXPECT_EQ(lifted[0].what, What::kLetIn);
-  EXPECT_EQ(lifted[0].grant, kGrant);
-  EXPECT_EQ(lifted[0].device, kGpu);
-  EXPECT_EQ(lifted[0].pool, "gpu-1");
-  EXPECT_EQ(lifted[0].resource, "nvidia.com/gpu");
-  EXPECT_EQ(lifted[0].policy, "refuse-new");
-  EXPECT_EQ(lifted[0].limit, mib(4096));
-  EXPECT_THAT(look({client(1, 3000)}), IsEmpty());
-}
-
-TEST_F(Judging, ARefusedGrantWithoutProcessesIsLetInAgain) {
-  set_policy(GuardMemory::kRefuseNew);
-  look({client(1, 5000)});
-  EXPECT_EQ(look({}).at(0).what, What::kLetIn);
-}
-
-TEST_F(Judging, AnEndpointThatOpenedByItselfIsClosedAgainButNotAtEverySample) {
-  set_policy(GuardMemory::kRefuseNew);
-  look({client(1, 5000)});
-  inputs_.endpoints[kGrant] = true;  // `tranche mps` was restarted
-  EXPECT_THAT(look({client(1, 5000)}), IsEmpty()) << "the word may be from before";
-  EXPECT_THAT(look({client(1, 5000)}, 1s), SizeIs(1));
-  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
-  inputs_.endpoints[kGrant] = false;
-  EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "it is closed";
-}
-
-TEST_F(Judging, AnEndpointThatWeClosedBeforeOurOwnRestartIsOpened) {
-  inputs_.endpoints[kGrant] = false;
-  EXPECT_EQ(look({client(1, 100)}).at(0).what, What::kLetIn);
-  inputs_.endpoints[kGrant] = false;
-  EXPECT_THAT(look({client(1, 100)}), IsEmpty()) << "the word may be from before";
-  inputs_.endpoints[kGrant] = true;
-  EXPECT_THAT(look({client(1, 100)}, 2s), IsEmpty());
-}
-
-TEST_F(Judging, AnEndpointThatNobodyMovedIsOrderedAgainAfterAMoment) {
-  set_policy(GuardMemory::kRefuseNew);
-  EXPECT_THAT(look({client(1, 5000)}), SizeIs(1));
-  inputs_.endpoints[kGrant] = true;
-  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
-  EXPECT_EQ(look({client(1, 5000)}, 1s).at(0).what, What::kRefuse);
-  EXPECT_THAT(look({client(1, 5000)}, 5s), IsEmpty()) << "this time somebody did";
-  EXPECT_THAT(look({}), SizeIs(1));
-  inputs_.endpoints[kGrant] = false;
-  EXPECT_THAT(look({}), IsEmpty());
-  EXPECT_EQ(look({}, 1s).at(0).what, What::kLetIn);
-  EXPECT_THAT(look({}, 5s), IsEmpty());
-}
-
-TEST_F(Judging, OneOfAGrantsEndpointsThatDidNotCloseIsOrderedAgainAfterAMoment) {
-  set_policy(GuardMemory::kRefuseNew);
-  EXPECT_THAT(look({client(1, 5000)}), SizeIs(1));
-  inputs_.endpoints[kGrant] = std::nullopt;
-  EXPECT_THAT(look({client(1, 5000)}), IsEmpty());
-  EXPECT_EQ(look({client(1, 5000)}, 1s).at(0).what, What::kRefuse);
 }
 
 // Promise: guard: An order that is not carried out is repeated with pauses.

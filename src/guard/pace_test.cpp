@@ -120,7 +120,7 @@ TEST_F(Pacing, AClientThatOnlyTheRelayKnowsIsAwaited) {
 
 TEST_F(Pacing, WhereNobodyIsStoppedThereIsNoHurry) {
   hold(7, kLimitMiB);
-  limits_[{kGrant, kGpu}].policy = config::GuardMemory::kRefuseNew;
+  limits_[{kGrant, kGpu}].policy = config::GuardMemory::kObserve;
   EXPECT_EQ(pace(), Pace{.every = kInterval});
 }
 

@@ -53,7 +53,7 @@ TEST(InForce, AWholeNodeKeepsWhatItCan) {
 TEST(InForce, AClientThatIsNotHeldIsNamed) {
   auto s = node_with({"gpu-1"});
   s.pools.pools["gpu-1"].endpoints = {
-      {.grant = "g", .clients = {7}, .reason = "", .protection = {{7, "no", "no right"}}}};
+      {.grant = "g", .clients = {7}, .protection = {{7, "no", "no right"}}}};
   EXPECT_EQ(row(s, kDeaths).state, "no");
   EXPECT_EQ(row(s, kDeaths).why, "gpu-1: clients that are not held: 1 (no right)");
 }
@@ -61,7 +61,7 @@ TEST(InForce, AClientThatIsNotHeldIsNamed) {
 TEST(InForce, AClientThatIsNotCompletelyHeldYetIsCounted) {
   auto s = node_with({"gpu-1"});
   s.pools.pools["gpu-1"].endpoints = {
-      {.grant = "g", .clients = {7, 8}, .reason = "", .protection = {{7, "yes", ""}, {8, "starting", "soon"}}}};
+      {.grant = "g", .clients = {7, 8}, .protection = {{7, "yes", ""}, {8, "starting", "soon"}}}};
   EXPECT_EQ(row(s, kDeaths).state, "partly");
   EXPECT_EQ(row(s, kDeaths).why, "clients that are not completely held yet: 1");
 }

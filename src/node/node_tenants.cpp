@@ -14,17 +14,15 @@ namespace tranche::node {
 namespace {
 
 std::string act_text(const GuardAct& act) {
-  std::string text =
-      fmt::format("the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: ", act.most.in_mib(),
-                  act.device, act.most > act.limit ? (act.most - act.limit).in_mib() : 0, act.limit.in_mib());
-  const std::string process = act.pid == 0 ? "" : fmt::format("process {} ", act.pid);
+  std::string text = fmt::format(
+      "the container held {} MiB of {}, {} MiB more than its limit of {} MiB there: process {} ", act.most.in_mib(),
+      act.device, act.most > act.limit ? (act.most - act.limit).in_mib() : 0, act.limit.in_mib(), act.pid);
   if (act.what == guard::Order::What::kTerminate && act.stopped) {
-    text += fmt::format("{}was stopped {} ms after the crossing was seen", process, milliseconds_of(*act.stopped));
+    text += fmt::format("was stopped {} ms after the crossing was seen", milliseconds_of(*act.stopped));
     text += act.outcome == "done" ? fmt::format(" and ended after {} ms", milliseconds_of(act.took))
                                   : fmt::format(" and has not ended: {} ({})", act.outcome, act.note);
   } else {
-    text += fmt::format("{}{}{}", process, guard::to_string(act.what),
-                        act.outcome == "done" ? "" : " (" + act.outcome + ")");
+    text += fmt::format("{}{}", guard::to_string(act.what), act.outcome == "done" ? "" : " (" + act.outcome + ")");
   }
   if (!act.beside.empty()) text += "; other tenants with clients on the GPU: " + join(act.beside, ", ");
   return text;
@@ -151,8 +149,7 @@ kube::ObjectRef NodeProgram::pod_of(const std::string& holder, const std::string
 }
 
 void NodeProgram::report_act(const GuardAct& act) {
-  using What = guard::Order::What;
-  if (!act.holder.empty() && act.what != What::kLetIn && act.what != What::kContinue)
+  if (!act.holder.empty() && act.what != guard::Order::What::kContinue)
     cluster_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
 }
 

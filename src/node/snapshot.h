@@ -94,11 +94,11 @@ struct Decision {
 
 // --- what the node reports about its guard (docs/internals/guard.md)
 
-// An order of the guard that was carried out, or that it attempted: for one of the order's processes, or for none.
+// An order of the guard that was carried out, or that it attempted, for one of the order's processes.
 struct GuardAct : guard::Order {
   WallTime at{};
-  std::string holder;                 // "namespace/pod/container" once kubelet has reported it
-  pid_t pid = 0;                      // 0: not about a single process
+  std::string holder;  // "namespace/pod/container" once kubelet has reported it
+  pid_t pid = 0;
   Bytes memory;                       // of that process
   Bytes most;                         // the grant's largest sum since the crossing
   std::string outcome;                // "done", "not-a-client", "refused", "timed-out", "failed"

@@ -70,15 +70,6 @@ class NodeGuard : public NodeBed {
     const auto sight = os::look_at_process(program.pid());
     return sight ? sight->state : '?';
   }
-
-  // What `tranche mps` says of the grant's endpoint, once it says so.
-  Json until_admitting(bool admitting) {
-    const Json status = until_mps([&](const Json& s) {
-      const auto& endpoints = s["pools"][0]["endpoints"];
-      return endpoints.size() == 1 && endpoints[0]["admitting"] == admitting;
-    });
-    return status.is_object() ? status["pools"][0]["endpoints"][0] : Json::object();
-  }
 };
 
 // Behind a link, where no relay looks at the processes that come.
@@ -299,25 +290,6 @@ TEST_F(NodeGuard, AProgramThatOnlyAllocatesIsStoppedAndEndedAndItsNeighborGoesOn
   EXPECT_TRUE(first.running());
 }
 
-// Promise: guard: `refuse-new` admits no new client until the sum has fallen.
-TEST_F(NodeGuard, RefuseNewClosesTheEndpointUntilTheMemoryHasFallen) {
-  start_shared("    guard: {memory: refuse-new}\n");
-  const auto grant = admitted(kubelet(), "refused", 1);
-  Program& first = tenant(grant, {"--allocate", "20G", "--hold"});
-  ASSERT_EQ(attached(first)["mps"], true);
-  Program& second = tenant(grant, {"--allocate", "20G", "--hold"});
-  const auto closed = acts(1);
-  EXPECT_EQ(closed[0]["what"], "refuse-new");
-  EXPECT_EQ(closed[0]["outcome"], "done");
-  const Json endpoint = until_admitting(false);
-  EXPECT_EQ(endpoint["grant"], closed[0]["grant"]);
-  EXPECT_THAT(endpoint["reason"].get<std::string>(), HasSubstr("MiB allowed"));
-  EXPECT_TRUE(first.running() && second.running()) << "nobody is ended";
-  stop(second, SIGTERM, 128 + SIGTERM);
-  EXPECT_EQ(acts(2)[1]["what"], "let-in");
-  until_admitting(true);
-}
-
 // Promise: guard: `observe` reports each crossing and ends no process.
 TEST_F(NodeGuard, ObserveReportsAndTouchesNoProcess) {
   start_shared("    guard: {memory: observe}\n");
@@ -330,7 +302,7 @@ TEST_F(NodeGuard, ObserveReportsAndTouchesNoProcess) {
   EXPECT_GT(done[0]["heldMiB"], kSlotMiB);
   EXPECT_EQ(done[0]["pid"], second.pid());
   EXPECT_TRUE(first.running() && second.running());
-  EXPECT_THAT(until_admitting(true)["clients"], SizeIs(2));
+  until_mps([](const Json& s) { return s["pools"][0]["endpoints"][0]["clients"].size() == 2; });
 }
 
 TEST_F(NodeGuard, AProcessBesideMpsIsNamedWithItsGrantAndWhatIsNotInForceIsSaid) {

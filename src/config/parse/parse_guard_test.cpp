@@ -23,7 +23,7 @@ TEST(GuardConfig, WithoutAWordTheNewestProcessIsEndedAndForeignProcessesAreOnlyN
 }
 
 TEST(GuardConfig, EveryPolicyCanBeChosenByItsWord) {
-  for (const std::string word : {"observe", "refuse-new", "terminate-newest", "terminate-all"})
+  for (const std::string word : {"observe", "terminate-newest", "terminate-all"})
     EXPECT_EQ(to_string(accepted(with("{memory: " + word + "}")).sharing.guard.memory), word);
   for (const std::string word : {"observe", "terminate"})
     EXPECT_EQ(to_string(accepted(with("{foreignProcesses: " + word + "}")).sharing.guard.foreign_processes), word);
@@ -39,7 +39,7 @@ TEST(GuardConfig, AResourcesOwnPolicyComesFirst) {
 
 TEST(GuardConfig, WhatIsWrongIsReportedWithPlaceAndRemedy) {
   EXPECT_THAT(said(with("{memory: terminate-new}")),
-              ElementsAre(HasSubstr("c:3:21: error: sharing.mps.guard.memory: must be observe, refuse-new, "
+              ElementsAre(HasSubstr("c:3:21: error: sharing.mps.guard.memory: must be observe, "
                                     "terminate-newest or terminate-all, but is \"terminate-new\"; did you mean "
                                     "terminate-newest?")));
   EXPECT_THAT(said(with("{interval: 10ms}")),

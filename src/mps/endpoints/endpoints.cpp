@@ -222,7 +222,6 @@ std::string Endpoints::no_place(const std::string& grant, int pid) const {
 
 RelayOwner::Refusal Endpoints::refuses(const std::string& grant, int pid) {
   const auto* const endpoint = find_in(endpoints_, grant);
-  if (endpoint != nullptr && !endpoint->admitting) return {endpoint->reason.empty() ? "closed" : endpoint->reason};
   const auto* known = relay_->clients().grant_of(pid);
   if (known == nullptr && (relay_->clients().remnant(pid) || gone_.contains(pid)))
     return {"the MPS server still has a client with this process id, which has exited; start the program again"};
@@ -387,8 +386,6 @@ void Endpoints::answer(const MpsRequest& request, Reply reply) {
   if (const auto* open = std::get_if<OpenEndpointRequest>(&request)) return say(reply, open_for(*open));
   if (const auto* gone = std::get_if<RemoveEndpointRequest>(&request))
     return say(reply, remove_endpoint(gone->endpoint.grant, gone->made));
-  if (const auto* admission = std::get_if<AdmitRequest>(&request))
-    return say(reply, admit(admission->endpoint.grant, admission->open, admission->reason));
   end_for(std::get<TerminateRequest>(request), std::move(reply));
 }
 
@@ -506,19 +503,6 @@ Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::u
   return {};
 }
 
-Status Endpoints::admit(const std::string& grant, bool open, const std::string& reason) {
-  if (!relay_)
-    return fail(Kind::kUnsupported, "endpoints of this pool are links, which cannot be closed: " + link_reason_, id_);
-  Endpoint* const endpoint = find_in(endpoints_, grant);
-  if (endpoint == nullptr) return fail(Kind::kNotFound, "there is no such endpoint", grant);
-  if (endpoint->admitting != open || endpoint->reason != reason)
-    log::info("endpoint.admits", {{"pool", id_}, {"grant", grant}, {"open", open}, {"why", reason}});
-  endpoint->admitting = open;
-  endpoint->reason = open ? std::string() : reason;
-  context_.on_change();
-  return {};
-}
-
 void Endpoints::describe(nlohmann::ordered_json& into) const {
   into["endpoint"] = relay_ ? "relay" : "link";
   into["endpointReason"] = relay_ ? std::string() : link_reason_ + kTenantsCommand;
@@ -541,8 +525,7 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
          {"dead", context_.keeper.dead(owner_name(grant))},
          {"remnants", relay_ ? relay_->clients().remnants(grant) : std::vector<int>{}},
          {"places", relay_ ? relay_->clients().places(grant) : 0},
-         {"admitting", endpoint.admitting},
-         {"reason", endpoint.admitting ? endpoint.not_limited : endpoint.reason},
+         {"reason", endpoint.not_limited},
          {"limits", endpoint.terms.limits ? limits_json(*endpoint.terms.limits) : nullptr},  // null: the pool's own
          {"attempts", counters.attempts},
          {"refused", counters.refused},

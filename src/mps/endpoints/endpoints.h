@@ -258,7 +258,6 @@ class Endpoints final : public Admission, public RelayOwner {
   // Terminates the endpoint's clients without harm to others (mps/pool/client_ending.h). With `made`, removes only the
   // endpoint with that number: kConflict if the grant has a new tenant by now.
   Status remove_endpoint(const std::string& grant, std::optional<std::uint64_t> made = std::nullopt);
-  Status admit(const std::string& grant, bool open, const std::string& reason);
 
   bool is_empty() const { return endpoints_.empty(); }
   std::vector<int> clients() const;  // clients that connected through its endpoints
@@ -275,11 +274,9 @@ class Endpoints final : public Admission, public RelayOwner {
 
  private:
   struct Endpoint {
-    std::uint64_t made = 0;  // unique number of this endpoint, also across restarts
-    EndpointTerms terms;     // any pod also if kubelet reassigned it while a container ran
-    std::string first_pod;   // of its first client, if the terms name none
-    bool admitting = true;
-    std::string reason;
+    std::uint64_t made = 0;           // unique number of this endpoint, also across restarts
+    EndpointTerms terms;              // any pod also if kubelet reassigned it while a container ran
+    std::string first_pod;            // of its first client, if the terms name none
     std::string unreadable;           // why the stored limits cannot be read
     std::string not_limited;          // why its last client was not admitted
     std::string refused_why;          // the process that was refused last, and the rule that refused it

@@ -180,7 +180,7 @@ std::size_t Endpoints::kept_on(const std::string& device, const std::string& gra
   for (const auto& [other, endpoint] : endpoints_) {
     if (!holds(endpoint.terms, device)) continue;
     ++open;
-    if (other == grant || !endpoint.admitting) continue;
+    if (other == grant) continue;
     kept += places_.promised - std::min(taken_by(other, endpoint), places_.promised);
   }
   const std::size_t may_come = (places_.slots - std::min(open, places_.slots)) * places_.promised;

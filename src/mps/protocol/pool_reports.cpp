@@ -71,9 +71,7 @@ PoolReport read_pool(const Json& object) {
   std::vector<EndpointReport> endpoints;
   for (const Json& endpoint : list_at(object, "endpoints")) {
     if (text_at(endpoint, "grant").empty()) continue;
-    const Json& admitting = member_at(endpoint, "admitting");
-    endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"),
-                         !admitting.is_boolean() || admitting == true, text_at(endpoint, "reason"), limits_at(endpoint),
+    endpoints.push_back({text_at(endpoint, "grant"), pids_at(endpoint, "clients"), limits_at(endpoint),
                          text_at(endpoint, "refusedWhy"), count_at(endpoint, "limitsLifted"),
                          count_at(endpoint, "made"), pids_at(endpoint, "remnants"), protection_at(endpoint),
                          pids_at(endpoint, "dead")});

@@ -28,9 +28,7 @@ struct ClientProtection {
 // A grant's endpoint, as reported by its pool.
 struct EndpointReport {
   std::string grant;
-  std::vector<int> clients;  // living processes that connected through it
-  bool admitting = true;
-  std::string reason;                      // why it does not admit
+  std::vector<int> clients;                // living processes that connected through it
   std::optional<GrantLimits> limits = {};  // from openEndpoint; absent: it had none
   std::string refused_why = {};            // about the process that was refused last
   std::uint64_t limits_lifted = 0;         // processes refused because their environment lifts their memory limit

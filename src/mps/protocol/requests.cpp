@@ -17,8 +17,7 @@ namespace {
 constexpr std::size_t kLongestPool = 64;
 constexpr std::size_t kLongestReason = 512;
 // Values of "do", in the order of MpsRequest.
-constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "admit",
-                                                                       "terminate"};
+constexpr std::array<const char*, std::variant_size_v<MpsRequest>> kDo{"openEndpoint", "removeEndpoint", "terminate"};
 
 std::unexpected<Error> malformed(const std::string& what) {
   return fail(Kind::kInvalid, what, "mps.sock");
@@ -55,11 +54,6 @@ void describe(auto& fields, RemoveEndpointRequest& remove) {
   describe(fields, remove.endpoint);
   fields.number("made", remove.made);
 }
-void describe(auto& fields, AdmitRequest& admit) {
-  describe(fields, admit.endpoint);
-  fields.truth("open", admit.open);
-  fields.text("reason", admit.reason, kReason);
-}
 void describe(auto& fields, TerminateRequest& terminate) {
   fields.text("pool", terminate.pool, kPool);
   fields.pids("pids", terminate.pids);
@@ -78,7 +72,6 @@ class Writer {
   void text(const char* key, const std::string& value, const TextRule& rule = kAnyText) {
     if (!rule.optional || !value.empty()) json[key] = value;
   }
-  void truth(const char* key, bool value) { json[key] = value; }
   void flag(const char* key, bool value) {
     if (value) json[key] = true;
   }
@@ -105,14 +98,11 @@ class Reader {
     into = value->get<std::string>();
     if (!rule.fits(into)) refuse(fmt::format("\"{}\" must be {}, not {}", key, rule.must_be, in_quotes(into)));
   }
-  void truth(const char* key, bool& into) {
-    const auto* value = find(key);
-    if (value == nullptr || !value->is_boolean())
-      return refuse(fmt::format("the field \"{}\" must be true or false", key));
-    into = value->get<bool>();
-  }
   void flag(const char* key, bool& into) {
-    if (find(key) != nullptr) truth(key, into);
+    const auto* value = find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) return refuse(fmt::format("the field \"{}\" must be true or false", key));
+    into = value->get<bool>();
   }
   void number(const char* key, std::optional<std::uint64_t>& into) {
     const auto* value = find(key);
@@ -177,7 +167,7 @@ class Reader {
 template <std::size_t I = 0>
 Result<MpsRequest> read_request(const nlohmann::json& document, const std::string& what) {
   if constexpr (I == kDo.size()) {
-    return malformed("\"do\" must be openEndpoint, removeEndpoint, admit or terminate, not " + in_quotes(what));
+    return malformed("\"do\" must be openEndpoint, removeEndpoint or terminate, not " + in_quotes(what));
   } else {
     if (what != kDo[I]) return read_request<I + 1>(document, what);
     std::variant_alternative_t<I, MpsRequest> request;

@@ -67,17 +67,12 @@ struct RemoveEndpointRequest {
   EndpointName endpoint;
   std::optional<std::uint64_t> made = {};  // as in the status document: only this endpoint, not its successor
 };
-struct AdmitRequest {
-  EndpointName endpoint;
-  bool open = true;
-  std::string reason = {};
-};
 struct TerminateRequest {
   std::string pool;
   std::vector<int> pids = {};
   std::string reason = {};
 };
-using MpsRequest = std::variant<OpenEndpointRequest, RemoveEndpointRequest, AdmitRequest, TerminateRequest>;
+using MpsRequest = std::variant<OpenEndpointRequest, RemoveEndpointRequest, TerminateRequest>;
 
 // The first is what `tranche mps` accepts; the second is what fits into a line of at most 1024 bytes.
 inline constexpr std::size_t kMostPids = 512;

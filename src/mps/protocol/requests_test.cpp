@@ -25,11 +25,6 @@ TEST(MpsRequests, EachIsRead) {
   EXPECT_EQ(parsed<RemoveEndpointRequest>(R"({"do":"removeEndpoint","pool":"gpu-3f2a1b4c","grant":"0011223344556677"})")
                 .endpoint,
             endpoint);
-  const auto admit = parsed<AdmitRequest>(
-      R"({"do":"admit","pool":"gpu-3f2a1b4c","grant":"0011223344556677","open":false,"reason":"memory: over"})");
-  EXPECT_EQ(admit.endpoint, endpoint);
-  EXPECT_FALSE(admit.open);
-  EXPECT_EQ(admit.reason, "memory: over");
   const auto terminate = parsed<TerminateRequest>(R"({"do":"terminate","pool":"gpu-1","pids":[7,8],"reason":"x"})");
   EXPECT_THAT(terminate.pids, ElementsAre(7, 8));
 }
@@ -81,7 +76,7 @@ TEST(MpsRequests, WhatIsWrongIsNamed) {
       {R"({"do":"openEndpoint","pool":"gpu-1","grant":"../../../etc/passw"})", "16 hexadecimal digits"},
       {R"({"do":"openEndpoint","pool":"gpu-1","grant":"00112233445566778"})", "16 hexadecimal digits"},
       {R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","force":true})", "\"force\""},
-      {R"({"do":"admit","pool":"gpu-1","grant":"0011223344556677","open":"no"})", "true or false"},
+      {R"({"do":"openEndpoint","pool":"gpu-1","grant":"0011223344556677","anyPod":"no"})", "true or false"},
       {R"({"do":"terminate","pool":"gpu-1","pids":7})", "list of process ids"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[0]})", "positive"},
       {R"({"do":"terminate","pool":"gpu-1","pids":[-4]})", "positive"},
@@ -107,8 +102,6 @@ TEST(MpsRequests, AreReadAsTheyAreWritten) {
        R"({"do":"openEndpoint","pool":"set-1","grant":"0011223344556677","pod":"3f-2a"})"},
       {RemoveEndpointRequest{endpoint, 5},
        R"({"do":"removeEndpoint","pool":"set-1","grant":"0011223344556677","made":5})"},
-      {AdmitRequest{endpoint, false, "memory: x"},
-       R"({"do":"admit","pool":"set-1","grant":"0011223344556677","open":false,"reason":"memory: x"})"},
       {TerminateRequest{"gpu-1", {7, 9}, "memory: 5000 MiB of 4096 MiB"},
        R"({"do":"terminate","pool":"gpu-1","pids":[7,9],"reason":"memory: 5000 MiB of 4096 MiB"})"}};
   for (const auto& [request, line] : rows) {

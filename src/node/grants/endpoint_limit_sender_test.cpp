@@ -33,8 +33,8 @@ class EndpointLimitSenderTest : public ::testing::Test {
     shares_ = {{{"g0", "GPU-0"}, share(5000, 2500)}, {{"g1", "GPU-1"}, share(3000, 1500)}};
     pools_.connected = true;
     pools_.pools["set-1"].endpoint = "relay";
-    pools_.pools["set-1"].endpoints = {{"g0", {}, true, "", mps::GrantLimits{limit("GPU-0", 5000, 2500)}},
-                                       {"g1", {}, true, "", mps::GrantLimits{limit("GPU-1", 3000, 1500)}}};
+    pools_.pools["set-1"].endpoints = {{"g0", {}, mps::GrantLimits{limit("GPU-0", 5000, 2500)}},
+                                       {"g1", {}, mps::GrantLimits{limit("GPU-1", 3000, 1500)}}};
     auto opened = os::StatusServer::open(
         *loop_, scratch_ / "mps.sock", [](const std::string&) { return Result<std::string>("{}"); }, {},
         [this](const std::string& request, const os::StatusServer::Reply& reply) {
@@ -49,7 +49,7 @@ class EndpointLimitSenderTest : public ::testing::Test {
   void join() { grants::join_grants(shares_, {{"default/a/main", "g0"}, {"default/a/main", "g1"}}); }
   void all_have_both() {
     auto& endpoints = pools_.pools["set-1"].endpoints;
-    endpoints = {{"g0", {}, true, "", kBoth}, {"g1", {}, true, "", kBoth}};
+    endpoints = {{"g0", {}, kBoth}, {"g1", {}, kBoth}};
   }
   void follow() { sender_->follow(guard::tenants_of(shares_), pools_); }
   // What was asked once there is so much, or after a while.

@@ -26,7 +26,7 @@ mps::PoolReports reports(std::uint64_t times, const std::string& why = "zz lifts
   mps::PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
   mps::PoolReport& pool = reports.pools["gpu-1"];
   if (has_endpoint)
-    pool.endpoints = {{.grant = kGrant, .clients = {}, .reason = "", .refused_why = why, .limits_lifted = times}};
+    pool.endpoints = {{.grant = kGrant, .clients = {}, .refused_why = why, .limits_lifted = times}};
   return reports;
 }
 

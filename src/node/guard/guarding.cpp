@@ -101,7 +101,7 @@ void Guarding::sample_again() {
 // Sample rarely while there is no tenant: no container has a GPU of the node, and only the node's own processes are on
 // one. A grant's endpoint exists before its container starts, so a new tenant is sampled often from the beginning.
 Duration Guarding::wanted_pace() const {
-  const auto has_endpoints = [](const auto& pool) { return !pool.second.endpoints.empty(); };
+  const auto has_endpoints = [](const auto& pool) { return pool.second.has_endpoints; };
   const auto has_grant = [](const Holder& holder) { return !holder.grant.empty(); };
   if (std::ranges::any_of(holders_, has_grant) || std::ranges::any_of(pools_, has_endpoints)) return report_.interval;
   const auto& all = processes_.all();
@@ -181,19 +181,6 @@ void Guarding::granted(const std::vector<grants::Grant>& grants) {
 void Guarding::join_tenants() {
   tenants_ = guard::tenants_of(ledger_.shares());
   inputs_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
-  inputs_.endpoints = endpoints_of_tenants();
-}
-
-// guard::Inputs::endpoints.
-std::map<std::string, std::optional<bool>> Guarding::endpoints_of_tenants() const {
-  std::map<std::string, std::optional<bool>> endpoints;
-  for (const auto& [id, pool] : pools_) {
-    for (const auto& [grant, admitting] : pool.endpoints) {
-      const auto [it, fresh] = endpoints.try_emplace(guard::tenant_of(tenants_, grant), admitting);
-      if (!fresh && it->second != admitting) it->second.reset();
-    }
-  }
-  return endpoints;
 }
 
 // While `tranche mps` does not answer, its last report is kept: daemons outlive it.
@@ -208,7 +195,6 @@ void Guarding::on_pools(const mps::PoolReports& reports) {
   } else {
     for (auto& [id, pool] : pools_) pool.state = "absent";
   }
-  inputs_.endpoints = endpoints_of_tenants();
   processes_.attribute(pools_);
   take_sample();
   judge();
@@ -417,8 +403,7 @@ std::vector<std::string> Guarding::not_in_force() const {
     sentences.emplace_back(
         "nothing is guarded: the driver does not report who holds memory; see dmesg for Xid or GSP messages");
   if (!connected_)
-    sentences.emplace_back(
-        "clients over their limit are stopped but not ended, and no endpoint is closed: tranche mps does not answer");
+    sentences.emplace_back("clients over their limit are stopped but not ended: tranche mps does not answer");
   for (const auto& sample : samples_)
     if (!sample.problem.empty())
       sentences.push_back(fmt::format("GPU {} is not guarded: {}", sample.uuid, sample.problem));

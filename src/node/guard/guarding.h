@@ -123,7 +123,6 @@ class Guarding {
 
   void follow_plan(const NodeView& node);
   void join_tenants();
-  std::map<std::string, std::optional<bool>> endpoints_of_tenants() const;
   void take_sample();
   bool is_complete(const gpu::GpuSample& sample) const;
   using Exited = std::map<pid_t, std::string> guard::PoolProcesses::*;
@@ -142,10 +141,9 @@ class Guarding {
   void stop(const guard::Order& order);
   void terminate(guard::Order order);
   void ask_to_terminate(const guard::Order& order);
-  void admit(const guard::Order& order);
   void signal(const guard::Order& order, int number);
   std::vector<std::string> beside(const guard::Order& order) const;
-  GuardAct act_of(const guard::Order& order, const guard::Process* process) const;
+  GuardAct act_of(const guard::Order& order, const guard::Process& process) const;
   void note(GuardAct act, const std::string& outcome, std::string note);
   void read_stopped();
   void keep_stopped();

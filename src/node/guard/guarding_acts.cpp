@@ -20,8 +20,7 @@ constexpr std::size_t kActsKept = 32;
 constexpr const char* kStoppedFile = "stopped.txt";
 
 std::string reason_of(const guard::Order& order) {
-  return fmt::format("{}{} MiB on {}, {} MiB allowed", guard::kOurReason, order.sum.in_mib(), order.device,
-                     order.limit.in_mib());
+  return fmt::format("memory: {} MiB on {}, {} MiB allowed", order.sum.in_mib(), order.device, order.limit.in_mib());
 }
 
 bool same_but_for_the_time(const GuardAct& a, const GuardAct& b) {
@@ -55,10 +54,7 @@ void Guarding::keep_stopped() {
 void Guarding::carry_out(guard::Order order) {
   switch (order.what) {
     case What::kReport:
-      return note(act_of(order, order.processes.empty() ? nullptr : &order.processes.front()), "done", "");
-    case What::kRefuse:
-    case What::kLetIn:
-      return admit(order);
+      return note(act_of(order, order.processes.front()), "done", "");
     case What::kStop:
       return signal(order, SIGSTOP);
     case What::kContinue:
@@ -105,7 +101,7 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) {
     request.pids.push_back(process.id.pid);
-    acts.push_back(act_of(order, &process));
+    acts.push_back(act_of(order, process));
   }
   mps_.request(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
     const auto over = memory_.over.find({order.grant, order.device});
@@ -130,30 +126,6 @@ void Guarding::ask_to_terminate(const guard::Order& order) {
   });
 }
 
-// All endpoints of the tenant, because its container may connect through any of them; done when the last has answered.
-void Guarding::admit(const guard::Order& order) {
-  const bool open = order.what == What::kLetIn;
-  const auto tenant = tenants_.find(order.grant);
-  const auto grants = tenant == tenants_.end() ? std::vector{order.grant} : tenant->second.grants;
-  struct Outcome {
-    std::size_t waiting;
-    Status status;
-  };
-  const auto outcome = std::make_shared<Outcome>(Outcome{grants.size(), {}});
-  for (const auto& grant : grants) {
-    mps_.request(mps::AdmitRequest{{order.pool, grant},
-                                   open,
-                                   open ? std::string(guard::kOurReason) + "within its limit again" : reason_of(order)},
-                 [this, order, outcome](const auto& done) {
-                   if (!done) outcome->status = std::unexpected(done.error());
-                   if (--outcome->waiting > 0) return;
-                   const Status& all = outcome->status;
-                   note(act_of(order, nullptr), all ? "done" : "failed", all ? "" : to_string(all.error()));
-                   arm(true);
-                 });
-  }
-}
-
 void Guarding::signal(const guard::Order& order, int number) {
   const bool ends = number != SIGSTOP && number != SIGCONT;
   for (const auto& process : order.processes) {
@@ -166,7 +138,7 @@ void Guarding::signal(const guard::Order& order, int number) {
       log::warning("guard.stop_again", {{"grant", order.grant}, {"pid", process.id.pid}, {"device", order.device}});
       continue;
     }
-    note(act_of(order, &process), sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
+    note(act_of(order, process), sent ? "done" : "failed", sent ? "" : to_string(sent.error()));
   }
 }
 
@@ -187,17 +159,15 @@ std::vector<std::string> Guarding::beside(const guard::Order& order) const {
   return {others.begin(), others.end()};
 }
 
-GuardAct Guarding::act_of(const guard::Order& order, const guard::Process* process) const {
+GuardAct Guarding::act_of(const guard::Order& order, const guard::Process& process) const {
   GuardAct act;
   static_cast<guard::Order&>(act) = order;
   act.processes.clear();
   act.holder = holder_of(order.grant);
-  if (process != nullptr) {
-    act.pid = process->id.pid;
-    act.memory = process->memory;
-    if (const auto stopped = memory_.stopped.find(process->id); stopped != memory_.stopped.end())
-      act.stopped = std::max(Duration{}, stopped->second.since - order.since);
-  }
+  act.pid = process.id.pid;
+  act.memory = process.memory;
+  if (const auto stopped = memory_.stopped.find(process.id); stopped != memory_.stopped.end())
+    act.stopped = std::max(Duration{}, stopped->second.since - order.since);
   act.most = order.sum;
   act.beside = beside(order);
   return act;
@@ -207,8 +177,7 @@ void Guarding::note(GuardAct act, const std::string& outcome, std::string why) {
   act.at = loop_.wall_now();
   act.outcome = outcome;
   act.note = std::move(why);
-  const bool lets_go = act.what == What::kLetIn || act.what == What::kContinue;
-  if (!lets_go) act.took = std::max(Duration{}, loop_.now() - act.since);
+  if (act.what != What::kContinue) act.took = std::max(Duration{}, loop_.now() - act.since);
   ++report_.counts[{act.resource, act.policy, act.outcome}];
   const bool ended = act.what == What::kTerminate || act.what == What::kKill || act.what == What::kEnd;
   if (ended && outcome == "done") {

@@ -71,7 +71,7 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
   snapshot.use[0].processes.emplace_back();
   snapshot.use[0].processes[0].pid = 4711;
   snapshot.pools.pools["gpu-0"].endpoints = {
-      {.grant = grant, .clients = {4711}, .reason = "", .protection = {{4711, "no", "no right"}}}};
+      {.grant = grant, .clients = {4711}, .protection = {{4711, "no", "no right"}}}};
   guard::Figures used;
   used[{grant, "GPU-0"}].used = mib(64);
 

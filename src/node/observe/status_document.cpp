@@ -352,14 +352,12 @@ Json act_json(const GuardAct& act) {
             {"device", act.device},
             {"pool", act.pool},
             {"resource", act.resource},
-            {"policy", act.policy}};
-  if (act.pid != 0) {
-    json["pid"] = act.pid;
-    json["memoryMiB"] = act.memory.in_mib();
-  }
-  json["heldMiB"] = act.sum.in_mib();
-  json["limitMiB"] = act.limit.in_mib();
-  json["overMiB"] = act.most > act.limit ? (act.most - act.limit).in_mib() : 0;
+            {"policy", act.policy},
+            {"pid", act.pid},
+            {"memoryMiB", act.memory.in_mib()},
+            {"heldMiB", act.sum.in_mib()},
+            {"limitMiB", act.limit.in_mib()},
+            {"overMiB", act.most > act.limit ? (act.most - act.limit).in_mib() : 0}};
   if (act.stopped) json["stoppedMs"] = milliseconds_of(*act.stopped);
   json["tookMs"] = milliseconds_of(act.took);
   json["beside"] = act.beside;
