@@ -860,9 +860,8 @@ TEST_F(NodeDra, TheToolsKnowPreparedClaims) {
     return of({tranche(), "verify", "--local", "--config-file", config_path_, "--run-dir", in("run"), "--mps-root",
                in("mps"), "--cdi-root", in("cdi"), "--driver-root-ctr-path", in("driver")});
   };
-  EXPECT_THAT(verify(), AllOf(HasSubstr("agent.claims"), HasSubstr("claim.limits"),
-                              HasSubstr("the GPU, the limits and the endpoint that are recorded"),
-                              Not(HasSubstr("FAIL  claim")), Not(HasSubstr("nothing is advertised"))));
+  EXPECT_THAT(verify(), AllOf(HasSubstr("agent.claims"), HasSubstr("claim.limits"), Not(HasSubstr("FAIL  claim")),
+                              Not(HasSubstr("nothing is advertised"))));
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_TRUE(until(
       [&] {

@@ -22,9 +22,6 @@ void check_agent(const nlohmann::json& node_status, const nlohmann::json& mps_st
 
 // Claims that the node agent has prepared. Adds no finding if the agent does not serve claims.
 void check_claims(const nlohmann::json& node_status, Findings& checks);
-// The CDI specifications of the claims: `files` of the node's CDI directory by name.
-void check_claim_specs(const nlohmann::json& node_status, const std::map<std::string, std::string>& files,
-                       Findings& checks);
 // In a container: whether its variables show the GPUs that its limits belong to.
 void check_environment(const std::map<std::string, std::string>& environment, const std::vector<std::string>& gpus,
                        Findings& checks);

@@ -2,9 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cdi/spec.h"
 #include "doctor/verify/checks.h"
-#include "dra/claim_spec.h"
 
 namespace tranche::doctor {
 namespace claim_checks_test {
@@ -24,62 +22,6 @@ Json status() {
   "claims": [{"namespace": "team", "name": "train", "uid": "u-1", "driver": "gpu.tranche.io", "parts": [
    {"request": "gpu", "gpu": "GPU-0", "kind": "shared", "mpsPool": "gpu-1", "grant": "aa", "memoryMiB": 6144,
     "cores": 20, "sms": 30, "devices": [{"pool": "n", "device": "gpu-0-shared", "shareID": "s"}]}]}]}})");
-}
-
-std::pair<std::string, std::string> spec(const std::string& limit) {
-  dra::PreparedClaim claim;
-  claim.name = {"team", "train", "u-1"};
-  claim.driver = "gpu.tranche.io";
-  dra::Part part;
-  part.request = "gpu";
-  part.gpu_uuid = "GPU-0";
-  part.mps_pool = "gpu-1";
-  part.grant = "aa";
-  part.devices = {{"n", "gpu-0-shared", "s"}};
-  claim.parts.push_back(part);
-  grants::Grant grant;
-  grant.envs = {{"NVIDIA_VISIBLE_DEVICES", "GPU-0"}, {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", limit}};
-  grant.mounts.push_back({"/run/tranche-mps", "/run/nvidia/mps/pools/gpu-1/endpoints/aa", false});
-  return {dra::claim_spec_file(claim.driver, "u-1"), cdi::render(dra::claim_spec(claim.driver, claim, {grant}))};
-}
-
-Findings specs(const Json& node, const std::map<std::string, std::string>& files) {
-  Findings checks;
-  check_claim_specs(node, files, checks);
-  return checks;
-}
-
-// Promise: verify/claims: What containers get by a claim is compared with what is recorded.
-TEST(VerifyClaims, ASpecificationIsComparedWithTheRecord) {
-  const auto good = specs(status(), {spec("GPU-0=6144M")});
-  ASSERT_THAT(good, SizeIs(1));
-  EXPECT_EQ(good[0].verdict, Verdict::kPass) << good[0].what;
-  const auto wrong = specs(status(), {spec("GPU-0=9999M")});
-  ASSERT_THAT(wrong, SizeIs(1));
-  EXPECT_EQ(wrong[0].verdict, Verdict::kFail);
-  EXPECT_THAT(wrong[0].what, HasSubstr("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is \"GPU-0=9999M\""));
-  const auto lost = specs(status(), {});
-  ASSERT_THAT(lost, SizeIs(1));
-  EXPECT_THAT(lost[0].what, HasSubstr("gpu.tranche.io-claim_u-1.json is not there"));
-  auto none = status();
-  none["dra"]["claims"] = Json::array();
-  const auto left = specs(none, {spec("GPU-0=6144M")});
-  ASSERT_THAT(left, SizeIs(1));
-  EXPECT_THAT(left[0].what, HasSubstr("no prepared claim belongs to it"));
-}
-
-TEST(VerifyClaims, ARequestWithSeveralGpusIsComparedAsOne) {
-  auto two = status();
-  auto& parts = two["dra"]["claims"][0]["parts"];
-  parts.push_back(parts[0]);
-  parts[1].update(Json{{"gpu", "GPU-1"}, {"memoryMiB", 0}, {"process", {{"memoryMiB", 1024}, {"sms", 0}}}});
-  auto [file, text] = spec("GPU-0=6144M,GPU-1=1024M");
-  EXPECT_EQ(specs(two, {{file, text}}).at(0).verdict, Verdict::kFail) << "it shows one GPU";
-  const std::string shown = "NVIDIA_VISIBLE_DEVICES=GPU-0";
-  text.replace(text.find(shown), shown.size(), "NVIDIA_VISIBLE_DEVICES=GPU-1,GPU-0");
-  const auto good = specs(two, {{file, text}});
-  ASSERT_THAT(good, SizeIs(1));
-  EXPECT_EQ(good[0].verdict, Verdict::kPass) << good[0].what;
 }
 
 TEST(VerifyClaims, LimitsAndServingAreChecked) {

@@ -16,7 +16,6 @@
 #include "config/live/config_source.h"
 #include "doctor/finding.h"
 #include "doctor/verify/checks.h"
-#include "dra/claim_spec.h"
 #include "gpu/driver/driver.h"
 #include "kube/access.h"
 #include "kube/client/ask_once.h"
@@ -44,20 +43,9 @@ Result<Json> node_object(const kube::Access& access, const std::string& name) {
 }
 
 constexpr Duration kStatusAnswer = std::chrono::seconds(5);
-constexpr std::size_t kLargestSpec = 1 << 20;
 
 Json document(const std::string& socket) {
   return json_of(os::ask(socket, "status", kStatusAnswer).value_or(""));
-}
-
-// By file name; those that cannot be read are not there.
-std::map<std::string, std::string> claim_specs(const std::string& cdi_root) {
-  std::map<std::string, std::string> files;
-  for (const auto& name : os::names_in(cdi_root)) {
-    if (!dra::is_claim_spec_file(name)) continue;
-    if (auto text = os::read_file(cdi_root + "/" + name, kLargestSpec)) files[name] = *std::move(text);
-  }
-  return files;
 }
 
 constexpr int kUsage = 2;
@@ -133,7 +121,6 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
   } else {
     check_agent(node, mps, checks);
   }
-  check_claim_specs(node, claim_specs(options.cdi_root), checks);
 
   const auto nvml = gpu::nvml::Driver::open(gpu::driver_settings(config.flags, places.driver_root));
   const auto hardware = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
