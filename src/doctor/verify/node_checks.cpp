@@ -57,10 +57,8 @@ void check_conditions(const Json& node, Findings& checks) {
   }
 }
 
-// GPUs times slots by the labels, against what pods can ask for.
 void check_counts(const Json& node, Findings& checks) {
   const auto capacity = counts_in(node, "capacity"), allocatable = counts_in(node, "allocatable");
-  std::uint64_t total = 0;
   for (const auto& [name, count] : capacity) {
     const auto found = allocatable.find(name);
     const auto usable = found == allocatable.end() ? 0 : found->second;
@@ -70,35 +68,18 @@ void check_counts(const Json& node, Findings& checks) {
     } else if (count > 0) {
       checks.pass("node.resources", name, fmt::format("{}, all of them can be allocated", count));
     }
-    if (!name.starts_with("nvidia.com/mig-")) total += count;
   }
-  if (std::ranges::all_of(capacity, [](const auto& each) { return each.second == 0; })) {
-    const Json& claims = condition_of(node, kube::kDraCondition);
-    if (text_at(claims, "status") == "True")
-      return checks.pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message"));
-    if (claims.is_object() && text_at(claims, "reason") != "Off")
-      return checks.fail("node.resources", "claims",
-                         fmt::format("{} is {} ({}): {}", kube::kDraCondition, text_at(claims, "status"),
-                                     text_at(claims, "reason"), text_at(claims, "message")),
-                         "docs/guide/dra.md says what publishing needs");
-    checks.fail("node.resources", "", "the node offers no GPU",
-                "check that the agent's pod runs on the node; `tranche check` there names what is missing");
-    return;
-  }
-  const Json& labels = labels_of(node);
-  const auto gpus = parse_unsigned(text_at(labels, "nvidia.com/gpu.count"));
-  const auto replicas = parse_unsigned(text_at(labels, "nvidia.com/gpu.replicas"));
-  if (!gpus || !replicas) {
-    checks.skip("node.slots", "", "the node has no labels nvidia.com/gpu.count and nvidia.com/gpu.replicas",
-                "set --label-output node, or install node feature discovery");
-  } else {
-    checks.pass_or(Verdict::kFail, *gpus == 0 || *replicas == 0 || total == *gpus * *replicas, "node.slots", "",
-                   fmt::format("{} GPUs x {} slots = {}", *gpus, *replicas, total),
-                   fmt::format("{} GPUs with {} slots each are {}, and the node has {}", *gpus, *replicas,
-                               *gpus * *replicas, total),
-                   "right where GPUs of the node are divided differently; otherwise an older resource is left "
-                   "(kubelet forgets it after five minutes), or another device plugin runs here");
-  }
+  if (std::ranges::any_of(capacity, [](const auto& each) { return each.second > 0; })) return;
+  const Json& claims = condition_of(node, kube::kDraCondition);
+  if (text_at(claims, "status") == "True")
+    return checks.pass("node.resources", "claims", "it offers its GPUs to claims: " + text_at(claims, "message"));
+  if (claims.is_object() && text_at(claims, "reason") != "Off")
+    return checks.fail("node.resources", "claims",
+                       fmt::format("{} is {} ({}): {}", kube::kDraCondition, text_at(claims, "status"),
+                                   text_at(claims, "reason"), text_at(claims, "message")),
+                       "docs/guide/dra.md says what publishing needs");
+  checks.fail("node.resources", "", "the node offers no GPU",
+              "check that the agent's pod runs on the node; `tranche check` there names what is missing");
 }
 
 void check_labels(const Json& node, Findings& checks) {

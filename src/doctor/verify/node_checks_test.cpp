@@ -46,7 +46,7 @@ Findings checked_pod(const Json& pod, const std::string& doubt = "") {
 TEST(VerifyNode, APerfectNodePassesAndItsQuantitiesMayBeWrittenShort) {
   const auto checks = checked(good_node());
   EXPECT_THAT(checks, Each(Field(&Finding::verdict, Verdict::kPass)));
-  EXPECT_THAT(checks, Contains(says(Verdict::kPass, "node.slots", "2 GPUs x 2000 slots = 4000")));
+  EXPECT_THAT(checks, Contains(says(Verdict::kPass, "node.resources", "4000, all of them can be allocated")));
 }
 
 // Promise: verify: Each fault of a node that the API server shows is reported.
@@ -64,10 +64,9 @@ TEST(VerifyNode, EachFaultIsReported) {
       {"/status/conditions/1/reason", "Waiting", Verdict::kSkip, "node.condition", "waits"},
       {"/status/conditions/1/type", "Other", Verdict::kSkip, "node.condition", "no condition"},
       {"/status/allocatable/nvidia.com~1gpu.shared", "3999", Verdict::kFail, "node.resources", "3999 of 4000"},
-      {"/status/capacity/nvidia.com~1gpu", "2", Verdict::kFail, "node.slots", "4002"},
-      {"/metadata/labels/nvidia.com~1gpu.count", "3", Verdict::kFail, "node.slots", "6000"},
+      {"/status/capacity/nvidia.com~1gpu", "2", Verdict::kFail, "node.resources", "0 of 2"},
       {"/metadata/labels/nvidia.com~1mps.capable", "false", Verdict::kFail, "node.labels", "true"},
-      {"/metadata/labels", Json::object(), Verdict::kSkip, "node.slots", "no labels"},
+      {"/metadata/labels", Json::object(), Verdict::kSkip, "node.labels", "no label"},
       {"/status/capacity", Json::object(), Verdict::kFail, "node.resources", "offers no GPU"},
   };
   for (const auto& [pointer, value, verdict, id, what] : cases) {

@@ -84,7 +84,7 @@ def run(world):
     done, checks = verify(NODE, *cluster)
     failed = {name: c["what"] for name, c in checks.items() if c["verdict"] == "FAIL"}
     report.check("from outside: nothing fails", done.returncode == 0 and not failed, [done.returncode, failed, done.stderr[-300:]])
-    wanted = ("node.ready", "node.condition", f"node.resources {GPU}", "node.slots", "node.labels", f"agent.pods tranche/{name}")
+    wanted = ("node.ready", "node.condition", f"node.resources {GPU}", "node.labels", f"agent.pods tranche/{name}")
     report.check("from outside: conditions, resources, labels and pods pass", all(checks.get(name, {}).get("verdict") == "PASS" for name in wanted),
                  {name: checks.get(name) for name in wanted})
     report.check("from outside: the agent's status page through the API server", checks.get("agent.ready", {}).get("verdict") == "PASS", checks.get("agent.ready"))
