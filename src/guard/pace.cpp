@@ -31,8 +31,8 @@ bool has_new_pid(const std::set<pid_t>& pids, const std::set<pid_t>& before) {
 
 }  // namespace
 
-Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
-             const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now) {
+void hasten(Pace& pace, const Device& device, const std::map<GrantOnDevice, Limit>& limits,
+            const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now) {
   std::map<std::string, PaceMemory::Grant> grants;
   for (const Process& process : device.processes) {
     if (process.ours || process.grant.empty()) continue;
@@ -44,7 +44,6 @@ Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
   std::erase_if(memory.grants, [&](const auto& entry) {
     return entry.first.second == device.uuid && !grants.contains(entry.first.first);
   });
-  Pace pace{.every = interval};
   for (auto& [name, grant] : grants) {
     const auto limit = limits.find({name, device.uuid});
     if (limit == limits.end() || !ends_processes(limit->second)) continue;
@@ -68,7 +67,6 @@ Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
     }
   }
   if (pace.glance >= pace.every) pace.glance = {};
-  return pace;
 }
 
 }  // namespace tranche::guard

@@ -39,8 +39,9 @@ struct PaceMemory {
   std::map<GrantOnDevice, Grant> grants;
 };
 
-// clients: pid → grant, of the device's pool, as reported by its relays. interval: the configured one.
-Pace pace_of(const Device& device, const std::map<GrantOnDevice, Limit>& limits,
-             const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now);
+// Makes the pace of a GPU fast enough for one of its devices. clients: pid → grant, of the device's pool, as reported
+// by its relays. interval: the configured one.
+void hasten(Pace& pace, const Device& device, const std::map<GrantOnDevice, Limit>& limits,
+            const std::map<pid_t, std::string>& clients, PaceMemory& memory, Duration interval, MonoTime now);
 
 }  // namespace tranche::guard

@@ -26,7 +26,9 @@ class Pacing : public testing::Test {
   }
   Pace pace(Duration later = kInterval) {
     now_ += later;
-    return pace_of(device_, limits_, clients_, memory_, kInterval, now_);
+    Pace pace{.every = kInterval};
+    hasten(pace, device_, limits_, clients_, memory_, kInterval, now_);
+    return pace;
   }
 
   MonoTime now_{1000s};

@@ -115,31 +115,17 @@ void GuardedProcesses::given(const std::string& grant) {
   }
 }
 
-void GuardedProcesses::learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools) {
-  std::map<pid_t, std::string> looked;
-  own_containers_ = {own_container_};
-  for (const auto& [id, pool] : pools) {
-    for (const pid_t pid : pool.own) {
-      std::string& container = looked[pid];
-      if (const auto it = pool_containers_.find(pid); it != pool_containers_.end())
-        container = it->second;
-      else if (const auto found = container_of(fmt::format("/proc/{}", pid)))
-        container = found->id;
-      if (!container.empty()) own_containers_.insert(container);
-    }
-  }
-  own_containers_.erase("");
-  pool_containers_ = std::move(looked);
-}
-
 void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesses>& pools) {
-  learn_pool_containers(pools);
   std::map<pid_t, std::string> through_relay;
   std::set<pid_t> own;
   for (const auto& [id, pool] : pools) {
     through_relay.insert(pool.grant_of.begin(), pool.grant_of.end());
     own.insert(pool.own.begin(), pool.own.end());
   }
+  std::set<std::string> own_containers{own_container_};  // this process's, and those of the pools' daemons
+  for (const pid_t pid : own)
+    if (const auto found = container_of(fmt::format("/proc/{}", pid))) own_containers.insert(found->id);
+  own_containers.erase("");
   if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
   for (auto& [pid, process] : known_) {
     const auto relay = through_relay.find(pid);
@@ -149,7 +135,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
       grant_of_container_[process.container->id] = process.grant;
   }
   for (auto& [pid, process] : known_) {
-    const bool in_own = process.container && own_containers_.contains(process.container->id);
+    const bool in_own = process.container && own_containers.contains(process.container->id);
     process.ours = own.contains(pid);
     if (!process.grant.empty() || process.ours) continue;
     if (process.container && !in_own) {

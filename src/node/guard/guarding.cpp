@@ -23,6 +23,15 @@ bool is_named(const guard::Process& process) {
   return !process.ours && (!process.mps_client || process.grant.empty());
 }
 
+// Without their memory, which changes all the time.
+std::vector<std::pair<std::string, os::ProcessRef>> named(const std::vector<guard::Device>& devices) {
+  std::vector<std::pair<std::string, os::ProcessRef>> named;
+  for (const auto& device : devices)
+    for (const auto& process : device.processes)
+      if (is_named(process)) named.emplace_back(device.uuid, process.id);
+  return named;
+}
+
 }  // namespace
 
 Guarding::Guarding(os::Loop& loop, grants::Ledger& ledger, mps::MpsClient& mps, gpu::NvmlThread& driver,
@@ -44,9 +53,7 @@ void Guarding::follow(const NodeView& node) {
   follow_plan(node);
   holders_ = node.decision.holders;
   join_tenants();
-  take_sample();
-  judge();
-  keep_pace();
+  look_again();
 }
 
 void Guarding::follow_plan(const NodeView& node) {
@@ -54,8 +61,6 @@ void Guarding::follow_plan(const NodeView& node) {
   const plan::Plan& plan = node.decision.plan;
   planned_.clear();
   std::set<std::string> gpus;
-  devices_of_pool_.clear();
-  for (const auto& pool : plan.pools) devices_of_pool_[pool.id] = pool.devices;
   policy_ = config.sharing.guard.memory;
   report_.policies.clear();
   const auto follow_device = [&](const plan::PlannedDevice& device, const std::string& resource,
@@ -110,25 +115,24 @@ Duration Guarding::wanted_pace() const {
 }
 
 std::vector<gpu::SampleWish> Guarding::wanted_samples() {
-  std::vector<gpu::SampleWish> wishes;
-  for (const auto& gpu : sampled_gpus_) wishes.push_back({.uuid = gpu, .every = report_.pace});
-  MonoTime look_again = MonoTime::max();
-  report_.paces.clear();
+  std::map<std::string, guard::Pace> paces;
+  for (const auto& gpu : sampled_gpus_) paces[gpu].every = report_.pace;
   for (const guard::Device& device : devices_) {
-    const auto wish = std::ranges::find(wishes, device.gpu, &gpu::SampleWish::uuid);
-    if (wish == wishes.end() || report_.pace != report_.interval) continue;
+    const auto pace = paces.find(device.gpu);
+    if (pace == paces.end() || report_.pace != report_.interval) continue;
     std::map<pid_t, std::string> clients;
     if (const auto pool = pools_.find(device.pool); pool != pools_.end())
       for (const auto& [pid, grant] : pool->second.grant_of) clients[pid] = guard::tenant_of(tenants_, grant);
-    const guard::Pace pace =
-        guard::pace_of(device, inputs_.limits, clients, pace_memory_, report_.interval, loop_.now());
-    wish->every = std::min(wish->every, pace.every);
-    if (pace.glance > Duration{}) wish->glance = pace.glance;
-    look_again = std::min(look_again, pace.look_again);
-    if (wish->every < report_.pace) report_.paces[wish->uuid] = wish->every;
+    guard::hasten(pace->second, device, inputs_.limits, clients, pace_memory_, report_.interval, loop_.now());
   }
-  for (auto& wish : wishes)
-    if (wish.glance >= wish.every) wish.glance = {};
+  std::vector<gpu::SampleWish> wishes;
+  MonoTime look_again = MonoTime::max();
+  report_.paces.clear();
+  for (const auto& [gpu, pace] : paces) {
+    wishes.push_back({gpu, pace.every, pace.glance});
+    look_again = std::min(look_again, pace.look_again);
+    if (pace.every < report_.pace) report_.paces[gpu] = pace.every;
+  }
   std::erase_if(pace_memory_.grants, [this](const auto& entry) {
     return std::ranges::find(devices_, entry.first.second, &guard::Device::uuid) == devices_.end();
   });
@@ -180,7 +184,9 @@ void Guarding::granted(const std::vector<grants::Grant>& grants) {
 
 void Guarding::join_tenants() {
   tenants_ = guard::tenants_of(ledger_.shares());
-  inputs_.limits = guard::limits_of(tenants_, devices_of_pool_, report_.policies, policy_);
+  std::map<std::string, std::vector<std::string>> devices_of_pool;
+  for (const auto& [gpu, share] : planned_) devices_of_pool[share.pool].push_back(share.uuid);
+  inputs_.limits = guard::limits_of(tenants_, devices_of_pool, report_.policies, policy_);
 }
 
 // While `tranche mps` does not answer, its last report is kept: daemons outlive it.
@@ -196,9 +202,7 @@ void Guarding::on_pools(const mps::PoolReports& reports) {
     for (auto& [id, pool] : pools_) pool.state = "absent";
   }
   processes_.attribute(pools_);
-  take_sample();
-  judge();
-  keep_pace();
+  look_again();
 }
 
 // Dead clients that `now` no longer has: their memory is free, and the driver's figures are from before.
@@ -230,9 +234,7 @@ void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
     return !std::ranges::binary_search(pids, each.first) || each.second.samples > 1;
   });
   if (processes_.follow(pids)) processes_.attribute(pools_);
-  take_sample();
-  judge();
-  keep_pace();
+  look_again();
 }
 
 // Whether each process of the list is known to belong to a tenant, or to none. An unknown one has exited.
@@ -243,6 +245,13 @@ bool Guarding::is_complete(const gpu::GpuSample& sample) const {
              return true;
            return known->in_sight && !(holder.mps_client && known->container);
          });
+}
+
+void Guarding::look_again() {
+  const auto before = named(devices_);
+  take_sample();
+  judge(before != named(devices_));
+  keep_pace();
 }
 
 void Guarding::take_sample() {
@@ -307,7 +316,7 @@ bool Guarding::has_exited(pid_t pid) const {
 }
 
 // SIGSTOP comes before all other actions.
-void Guarding::judge() {
+void Guarding::judge(bool others_named) {
   for (guard::Device& device : devices_)
     if (const auto sample = std::ranges::find(samples_, device.gpu, &gpu::GpuSample::uuid); sample != samples_.end())
       device.sampled = sample->at;
@@ -315,11 +324,10 @@ void Guarding::judge() {
   take_figures_soon(!memory_.over.empty());
   for (guard::Order& order : verdict.orders) carry_out(std::move(order));
   without_limit_ = std::move(verdict.without_limit);
-  const bool others = name_processes();
   const auto before = std::exchange(report_.not_in_force, not_in_force());
   arm(verdict.open);
   keep_stopped();
-  if (others || before != report_.not_in_force) callbacks_.changed();
+  if (others_named || before != report_.not_in_force) callbacks_.changed();
 }
 
 // Every change is in the figures within kFiguresWithin; immediately while a limit is exceeded.
@@ -344,7 +352,7 @@ void Guarding::arm(bool open) {
   if (!open) {
     timer_.stop();
   } else if (!timer_.running()) {
-    timer_.start(report_.interval, [this] { judge(); });
+    timer_.start(report_.interval, [this] { judge(false); });
   }
 }
 
@@ -362,16 +370,6 @@ std::map<pid_t, std::string> Guarding::grants_of_processes() const {
     for (const auto* clients : {&pool.dead, &pool.remnants, &pool.grant_of})
       for (const auto& [pid, grant] : *clients) grants[pid] = grant;
   return grants;
-}
-
-// Whether the set of named processes has changed. Their memory changes all the time and does not count.
-bool Guarding::name_processes() {
-  std::vector<std::pair<std::size_t, os::ProcessRef>> named;
-  for (std::size_t i = 0; i < devices_.size(); ++i)
-    for (const auto& process : devices_[i].processes)
-      if (is_named(process)) named.emplace_back(i, process.id);
-  named.swap(named_);
-  return named != named_;
 }
 
 GuardReport Guarding::report() const {

@@ -74,14 +74,11 @@ class GuardedProcesses {
  private:
   KnownProcess look_at(pid_t pid);
   void find_endpoint(KnownProcess& process) const;
-  void learn_pool_containers(const std::map<std::string, guard::PoolProcesses>& pools);
 
   os::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
-  std::string own_container_;                     // its id; "" = this process is not in a container
-  std::set<std::string> own_containers_;          // this process's, and those of the pools' daemons
-  std::map<pid_t, std::string> pool_containers_;  // of the pools' own processes, once inspected
+  std::string own_container_;  // its id; "" = this process is not in a container
   std::map<std::string, std::string> grant_of_container_;
   std::set<std::string> given_;  // grants whose new tenant the pools have not reported yet
   std::map<pid_t, KnownProcess> known_;
@@ -124,12 +121,13 @@ class Guarding {
   void follow_plan(const NodeView& node);
   void join_tenants();
   void take_sample();
+  void look_again();
   bool is_complete(const gpu::GpuSample& sample) const;
   using Exited = std::map<pid_t, std::string> guard::PoolProcesses::*;
   void keep_released(const std::map<std::string, guard::PoolProcesses>& now);
   const std::string* grant_of_exited(const std::string& pool, pid_t pid, Exited which) const;
   bool has_exited(pid_t pid) const;
-  void judge();
+  void judge(bool others_named);
   void take_figures();
   void take_figures_soon(bool at_once);
   void arm(bool open);
@@ -148,7 +146,6 @@ class Guarding {
   void read_stopped();
   void keep_stopped();
   void ended(const KnownProcess& process);
-  bool name_processes();
   std::string holder_of(const std::string& grant, const std::string& otherwise = {}) const;
   std::vector<std::string> not_in_force() const;
 
@@ -159,7 +156,6 @@ class Guarding {
   guard::SharedFigures& figures_;
   Callbacks callbacks_;
   guard::Tenants tenants_;  // the judge knows a tenant by the first of its grants
-  std::map<std::string, std::vector<std::string>> devices_of_pool_;
   config::GuardMemory policy_ = config::GuardMemory::kTerminateNewest;  // for resources without a policy
   GuardedProcesses processes_;
 
@@ -186,7 +182,6 @@ class Guarding {
   os::Timer watch_timer_{loop_};
   os::Timer figures_timer_{loop_};
   MonoTime figures_at_{};
-  std::vector<std::pair<std::size_t, os::ProcessRef>> named_;  // device, process; of the report
   std::string run_dir_;
   std::string written_;  // the text of memory_.stopped in the file
   GuardReport report_;   // without the processes, which report() adds
