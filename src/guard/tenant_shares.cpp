@@ -4,51 +4,23 @@
 #include <limits>
 
 namespace tranche::guard {
-namespace {
-
-constexpr Percent kAll = Percent::whole(100);
-
-const std::string& tenant_word(const GrantOnDevice& key, const grants::Share& share) {
-  return share.tenant.empty() ? key.first : share.tenant;
-}
-
-// Two grants on one device have the sum of their limits, and "not limited" beside anything is not limited.
-void add(auto& to, const grants::Share& share) {
-  to.memory = to.memory.value == 0 || share.memory.value == 0 ? Bytes{} : to.memory + share.memory;
-  to.threads = to.threads.hundredths == 0 || share.threads.hundredths == 0
-                   ? Percent{}
-                   : std::min(kAll, Percent{to.threads.hundredths + share.threads.hundredths});
-}
-
-}  // namespace
-
 Tenants tenants_of(const grants::Shares& shares) {
   Tenants tenants;
   for (const auto& [key, share] : shares) {
-    Tenant& tenant = tenants[tenant_word(key, share)];
+    Tenant& tenant = tenants[share.tenant.empty() ? key.first : share.tenant];
     tenant.pool = share.pool;
     tenant.complete = !share.tenant.empty();
     if (tenant.grants.empty() || tenant.grants.back() != key.first) tenant.grants.push_back(key.first);
     const auto [it, fresh] = tenant.devices.try_emplace(key.second, share);
-    if (!fresh) add(it->second, share);
+    if (fresh) continue;
+    // Two grants on one device have the sum of their limits, and "not limited" beside anything is not limited.
+    auto& all = it->second;
+    all.memory = all.memory.value == 0 || share.memory.value == 0 ? Bytes{} : all.memory + share.memory;
+    all.threads = all.threads.hundredths == 0 || share.threads.hundredths == 0
+                      ? Percent{}
+                      : std::min(Percent::whole(100), Percent{all.threads.hundredths + share.threads.hundredths});
   }
   return tenants;
-}
-
-HeldShares held_shares(const grants::Shares& shares) {
-  HeldShares held;
-  for (const auto& [key, share] : shares) {
-    const auto [it, fresh] =
-        held.try_emplace({tenant_word(key, share), key.second}, share.resource, share.memory, share.threads);
-    if (!fresh) add(it->second, share);
-  }
-  return held;
-}
-
-std::string_view tenant_in(const grants::Shares& shares, const std::string& grant) {
-  const auto first = shares.lower_bound({grant, ""});
-  if (first == shares.end() || first->first.first != grant) return {};
-  return tenant_word(first->first, first->second);
 }
 
 std::string tenant_of(const Tenants& tenants, const std::string& grant) {

@@ -4,8 +4,6 @@
 // of all grants. Its limits are therefore those of all its grants together, through any of the endpoints. Pure.
 #include <map>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "config/model.h"
@@ -25,18 +23,6 @@ using Tenants = std::map<std::string, Tenant>;  // by the first of its grants
 Tenants tenants_of(const grants::Shares& shares);
 // The tenant of a grant: the grant itself where nothing is known.
 std::string tenant_of(const Tenants& tenants, const std::string& grant);
-
-// What each tenant holds of each device, as in tenants_of(), by its name and the UUID. Views into `shares`: for a
-// reader that needs no more of 768 tenants.
-struct HeldShare {
-  std::string_view resource;
-  Bytes memory;
-  Percent threads;
-};
-using HeldShares = std::map<std::pair<std::string_view, std::string_view>, HeldShare>;
-HeldShares held_shares(const grants::Shares& shares);
-// The tenant of a grant, a view into `shares`; "" of a grant that is not among them.
-std::string_view tenant_in(const grants::Shares& shares, const std::string& grant);
 
 // The limit of a tenant on a device of its pool that none of its grants holds: too little for a context. It applies
 // once kubelet has reported that there are no more grants.

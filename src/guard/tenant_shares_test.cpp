@@ -71,28 +71,6 @@ TEST(Tenants, AGrantThatKubeletListsThereNoMoreIsParted) {
   EXPECT_THAT(tenants_of(shares), SizeIs(2));
 }
 
-TEST(Tenants, HeldSharesAreThoseOfTheTenants) {
-  grants::Shares shares = two_grants();
-  shares[{"g2", "GPU-0"}] = share("set-1", 1000, 500);
-  grants::join_grants(shares, {{"default/a/main", "g2"}, {"default/a/main", "g0"}});
-  const auto tenants = tenants_of(shares);
-  const auto held = held_shares(shares);
-  std::size_t devices = 0;
-  for (const auto& [name, tenant] : tenants)
-    for (const auto& [uuid, device] : tenant.devices) {
-      ++devices;
-      ASSERT_TRUE(held.contains({name, uuid})) << name << " " << uuid;
-      EXPECT_EQ(held.at({name, uuid}).memory, device.memory);
-      EXPECT_EQ(held.at({name, uuid}).threads, device.threads);
-    }
-  EXPECT_THAT(held, SizeIs(devices));
-  EXPECT_EQ(held.at({"g0", "GPU-0"}).memory, mib(6000));
-  EXPECT_EQ(tenant_in(shares, "g2"), "g0");
-  EXPECT_EQ(tenant_in(shares, "g1"), "g1");
-  EXPECT_EQ(tenant_in(shares, "g"), "");
-  EXPECT_EQ(tenant_in(shares, "unknown"), "");
-}
-
 TEST(Tenants, OneGrantOnSeveralDevicesIsOneTenant) {
   const grants::Shares shares{{{"g0", "GPU-0"}, share("set-1", 5000, 2500)},
                               {{"g0", "GPU-1"}, share("set-1", 3000, 2500)}};

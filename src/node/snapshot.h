@@ -1,7 +1,6 @@
 #pragma once
 // The node agent's whole state, as one immutable value that any thread may read: published by the loop at the end of a
 // callback, read by gRPC's threads (Allocate), the pages and the status socket.
-#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -73,7 +72,14 @@ struct HeldTime {
   double share_seconds = 0;  // 1 = a second with all slots of the device
   HeldTime until(MonoTime now) const;
 };
-using TenantKey = std::array<std::string, 5>;  // namespace, pod, container, device, resource
+struct TenantKey {
+  std::string pod_namespace;
+  std::string pod;
+  std::string container;
+  std::string device;
+  std::string resource;
+  auto operator<=>(const TenantKey&) const = default;
+};
 using HeldTimes = std::map<TenantKey, HeldTime>;
 
 // What was decided from the inputs (decide.h).

@@ -80,8 +80,7 @@ void GpuFigures::put(std::vector<gpu::GpuTelemetry> round) {
   round_ = std::move(round);
 }
 
-metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall) {
-  metrics::Page page;
+void put_gpu_metrics(metrics::Page& page, const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall) {
   for (const auto& gpu : round) {
     const auto at = std::chrono::duration_cast<std::chrono::milliseconds>((wall - (now - gpu.at)).time_since_epoch());
     page.set("tranche_gpu_sample_timestamp_seconds", {gpu.uuid}, static_cast<double>(at.count()) / 1000);
@@ -102,7 +101,6 @@ metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime 
     put_activity(page, gpu.uuid, gpu.activity);
     for (const auto& mig : gpu.mig) put_mig(page, gpu.uuid, mig);
   }
-  return page;
 }
 
 }  // namespace tranche::node

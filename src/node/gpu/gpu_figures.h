@@ -31,6 +31,6 @@ class GpuFigures {
 };
 
 // wall: the wall clock at `now`.
-metrics::Page gpu_metrics(const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall);
+void put_gpu_metrics(metrics::Page& page, const std::vector<gpu::GpuTelemetry>& round, MonoTime now, WallTime wall);
 
 }  // namespace tranche::node

@@ -64,7 +64,9 @@ TEST(GpuFigures, FiguresThatAreTooOldAreNotShown) {
 }
 
 TEST(GpuFigures, WhatTheDriverDoesNotGiveIsAbsent) {
-  const auto text = metrics::to_text(gpu_metrics({measured(kStart)}, kStart + 2s, WallTime{5000s})).str();
+  metrics::Page page;
+  put_gpu_metrics(page, {measured(kStart)}, kStart + 2s, WallTime{5000s});
+  const auto text = metrics::to_text(page).str();
   EXPECT_THAT(text, HasSubstr("tranche_gpu_sample_timestamp_seconds{gpu=\"GPU-0\"} 4998\n"));
   EXPECT_THAT(text, HasSubstr("tranche_gpu_power_watts{gpu=\"GPU-0\"} 400.5\n"));
   EXPECT_THAT(text, HasSubstr("tranche_gpu_throttle_reason{gpu=\"GPU-0\",reason=\"sw_power_cap\"} 1\n"));

@@ -78,19 +78,19 @@ std::string labels_of(const gpu::Gpu& gpu, const gpu::MigDevice* mig, const std:
   return joined(labels, host);
 }
 
-void add_tenants(Row& row, const std::string& uuid, const std::vector<TenantRow>& tenants, const plan::Plan& plan) {
+void add_tenants(Row& row, const std::string& uuid, const TenantRows& tenants, const plan::Plan& plan) {
   const auto* device = find_device(plan, uuid);
   const auto slots = device == nullptr ? 0 : device->slots;  // 0: of a claim
-  for (const auto& tenant : tenants) {
-    if (tenant.device != uuid) continue;
-    const auto labels = metrics::label_text(kOfTenant, {tenant.container, tenant.pod_namespace, tenant.pod});
+  for (const auto& [key, tenant] : tenants) {
+    if (key.device != uuid) continue;
+    const auto labels = metrics::label_text(kOfTenant, {key.container, key.pod_namespace, key.pod});
     if (tenant.slots == slots) row.tenant_labels = labels;
     if (tenant.figure && tenant.figure->used)
       row.used_by.emplace_back(joined(row.labels, labels), *tenant.figure->used);
   }
 }
 
-std::vector<Row> rows_of(const Snapshot& s, const gpu::Inventory& inventory, const std::vector<TenantRow>& tenants,
+std::vector<Row> rows_of(const Snapshot& s, const gpu::Inventory& inventory, const TenantRows& tenants,
                          const std::vector<gpu::GpuTelemetry>& gpus) {
   std::vector<Row> rows;
   const std::string host = s.cluster.node.empty() ? "" : metrics::label_text(kOfHost, {s.cluster.node});

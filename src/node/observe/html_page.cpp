@@ -26,21 +26,22 @@ std::string percent(double ratio) {
   return fmt::format("{:.0f} %", ratio * 100);
 }
 
-using Rows = std::map<std::string_view, std::vector<const TenantRow*>>;  // by device
+using Rows = std::vector<const TenantRows::value_type*>;  // of a device
 
 // One segment for each tenant, as wide as its slots.
-void put_bar(Html& html, const plan::PlannedDevice& device, const std::vector<const TenantRow*>& rows) {
+void put_bar(Html& html, const plan::PlannedDevice& device, const Rows& rows) {
   std::uint32_t held = 0;
-  for (const auto* row : rows) held += row->slots;
+  for (const auto* row : rows) held += row->second.slots;
   html.add(R"(<svg viewBox="0 0 {0} 1" preserveAspectRatio="none" role="img" aria-label="{1} of {0} slots held">)"
            R"(<rect class="f" width="{0}" height="1"/>)",
            device.slots, held);
   std::uint32_t at = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const double width = std::max(rows[i]->slots * 0.5, rows[i]->slots - device.slots * kGap);
+    const auto& [key, row] = *rows[i];
+    const double width = std::max(row.slots * 0.5, row.slots - device.slots * kGap);
     html.add(R"(<rect class="t{}" x="{}" width="{:.3f}" height="1"><title>{}/{}</title></rect>)", i % kColours, at,
-             width, text(rows[i]->pod_namespace), text(rows[i]->pod));
-    at += rows[i]->slots;
+             width, text(key.pod_namespace), text(key.pod));
+    at += row.slots;
   }
   html.raw("</svg>\n");
 }
@@ -67,24 +68,24 @@ std::uint64_t stops_of(const TenantRow& row) {
   return total;
 }
 
-void put_tenants(Html& html, const std::string& index, const std::vector<const TenantRow*>& rows) {
+void put_tenants(Html& html, const std::string& index, const Rows& rows) {
   if (rows.empty()) return html.raw("<p class=dim>No container holds a slot.</p>\n");
   html.table("containers on " + index, {"container", "#slots", "#memory, MiB", "<span class=dim>of limit</span>",
                                         "#peak", "#SMs, at most", "#clients", "#stops"});
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto* row = rows[i];
-    const std::string pod = text(row->pod);
+    const auto& [key, row] = *rows[i];
+    const std::string pod = text(key.pod);
     html.add(
         "<tr><th scope=row><svg class=k aria-hidden=true><rect class=t{} width=99 height=99 /></svg> "
         "<bdi>{}/{}/{}</bdi><td class=n>{}",
-        i % kColours, text(row->pod_namespace), pod, text(row->container), row->slots);
-    put_memory(html, *row, pod);
+        i % kColours, text(key.pod_namespace), pod, text(key.container), row.slots);
+    put_memory(html, row, pod);
     html.raw("<td class=n>");
-    if (row->figure && row->figure->peak) html.add("{}", row->figure->peak->in_mib());
-    html.add("<td class=n>{}<td class=n>", row->thread_limit ? percent(row->thread_limit->value() / 100) : "");
-    if (row->figure && row->figure->clients) html.add("{}", *row->figure->clients);
+    if (row.figure && row.figure->peak) html.add("{}", row.figure->peak->in_mib());
+    html.add("<td class=n>{}<td class=n>", row.thread_limit ? percent(row.thread_limit->value() / 100) : "");
+    if (row.figure && row.figure->clients) html.add("{}", *row.figure->clients);
     html.raw("<td class=n>");
-    if (row->figure) html.add("{}", stops_of(*row));
+    if (row.figure) html.add("{}", stops_of(row));
     html.raw("\n");
   }
   html.end_table();
@@ -108,7 +109,7 @@ std::string remedy(const gpu::Unhealthy& fault) {
 }
 
 void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& resource, const plan::PlannedDevice& device,
-                const std::vector<const TenantRow*>& rows, const std::vector<gpu::GpuTelemetry>& gpus, MonoTime now) {
+                const Rows& rows, const std::vector<gpu::GpuTelemetry>& gpus, MonoTime now) {
   const auto* gpu = s.inventory ? gpu::find_gpu(*s.inventory, device.gpu_uuid) : nullptr;
   html.add("<h2>{} {} <span class=dim>{}</span></h2>\n", device.is_mig ? "MIG device" : "GPU", text(device.index),
            text(gpu == nullptr ? "" : gpu->name));
@@ -192,8 +193,8 @@ LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::
   Html html;
   const auto ready = readiness(s);
   const auto tenants = tenant_rows(s, figures);
-  Rows rows;
-  for (const auto& row : tenants) rows[row.device].push_back(&row);
+  std::map<std::string_view, Rows> rows;
+  for (const auto& row : tenants) rows[row.first.device].push_back(&row);
   html::begin(html, std::string("Tranche ") + kVersion, reload ? kReloadSeconds : 0);
   html.add("<h1>{}</h1>\n<p class={}>{}: {}</p>\n<p class=dim>Tranche {} · driver {} · {}Z · {}</p>\n",
            s.cluster.node.empty() ? "GPUs of this node" : "GPUs of " + text(s.cluster.node),

@@ -58,8 +58,8 @@ TEST(TenantMetrics, TwoResourcesOfOneContainerOnADeviceAreOneRow) {
   snapshot.holders = holders(snapshot, {});
   const auto rows = tenant_rows(snapshot, {});
   ASSERT_THAT(rows, SizeIs(1));
-  EXPECT_EQ(rows[0].slots, 3u);
-  EXPECT_EQ(rows[0].memory_limit, mib(7500));
+  EXPECT_EQ(rows.begin()->second.slots, 3u);
+  EXPECT_EQ(rows.begin()->second.memory_limit, mib(7500));
 }
 
 TEST(TenantMetrics, NothingIsSaidOfAGrantThatNoPodHolds) {
