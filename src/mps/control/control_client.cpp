@@ -21,32 +21,27 @@ constexpr std::string_view kSessionHeld = "Cannot send command to MPS control da
 
 }  // namespace
 
-std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
-                              Question::Done done) {
-  std::unique_ptr<Question> question(new Question(loop, input, deadline, std::move(done), nullptr));
-  question->begin(target);
-  return question;
-}
-
 Question::~Question() {
   if (sessions_ != nullptr) sessions_->leave(*this);
 }
 
 Duration Question::left() {
-  due_ = due_.value_or(loop_.now() + deadline_);
-  return std::max(Duration{}, *due_ - loop_.now());
+  const MonoTime now = sessions_->loop_.now();
+  due_ = due_.value_or(now + deadline_);
+  return std::max(Duration{}, *due_ - now);
 }
 
-void Question::begin(const ControlTarget& target) {
-  program_ = target.argv[0];
-  run_ = std::make_unique<os::Run>(loop_, os::Command{.argv = target.argv, .env = target.env}, input_, left(),
+void Question::begin() {
+  const os::Command command{.argv = sessions_->target_.argv, .env = sessions_->target_.env};
+  run_ = std::make_unique<os::Run>(sessions_->loop_, command, input_, left(),
                                    [this](const Result<os::Ended>& end) { ended(end); });
 }
 
 void Question::ended(const Result<os::Ended>& ended) {
+  const std::string& program = sessions_->target_.argv[0];
   if (!ended && ended.error().kind == Kind::kTimeout) {
     const double seconds = std::chrono::duration<double>(deadline_).count();
-    const Error late{Kind::kTimeout, fmt::format("no answer within {:.1f} s", seconds), program_, 0};
+    const Error late{Kind::kTimeout, fmt::format("no answer within {:.1f} s", seconds), program, 0};
     return finish(std::unexpected(refused_.value_or(late)));
   }
   if (!ended) {
@@ -56,20 +51,20 @@ void Question::ended(const Result<os::Ended>& ended) {
   }
   const auto& [note, text] = *ended;
   if (text.find(kSessionHeld) != std::string::npos) {
-    refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program_, 0};
-    if (sessions_ != nullptr && sessions_->try_again(*this)) return;
+    refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program, 0};
+    if (sessions_->try_again(*this)) return;
     return finish(std::unexpected(*refused_));
   }
   if (!note.signalled && note.code == 0) return finish(text);
   const std::string printed = trimmed(text).empty() ? std::string() : ": " + in_quotes(trimmed(text));
   if (text.find("Cannot find MPS control daemon process") != std::string::npos)
-    return finish(fail(Kind::kNotFound, "no daemon there" + printed, program_, note.code));
-  finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program_, note.code));
+    return finish(fail(Kind::kNotFound, "no daemon there" + printed, program, note.code));
+  finish(fail(Kind::kUnavailable, "it " + os::to_string(note) + printed, program, note.code));
 }
 
 void Question::finish(const Result<std::string>& result) {
   run_.reset();
-  if (sessions_ != nullptr) sessions_->leave(*this);
+  std::exchange(sessions_, nullptr)->leave(*this);
   const auto done = std::move(done_);
   done(result);  // may ask the next question, or destroy this and the sessions
 }
@@ -77,23 +72,21 @@ void Question::finish(const Result<std::string>& result) {
 // --- one session after the other -------------------------------------------------------------------------------------
 
 std::unique_ptr<Question> Sessions::ask(std::string input, Duration deadline, Question::Done done) {
-  std::unique_ptr<Question> question(new Question(loop_, std::move(input), deadline, std::move(done), this));
+  std::unique_ptr<Question> question(new Question(this, std::move(input), deadline, std::move(done)));
   waiting_.push_back(question.get());
   begin_soon();
   return question;
 }
 
 void Sessions::begin_soon(Duration pause) {
-  not_before_ = std::max(not_before_, loop_.now() + pause);
-  if (turn_.running() || open_ != nullptr || waiting_.empty()) return;
-  turn_.start(std::max(Duration{}, not_before_ - loop_.now()), [this] { begin_next(); });
+  if (!turn_.running() && open_ == nullptr && !waiting_.empty()) turn_.start(pause, [this] { begin_next(); });
 }
 
 void Sessions::begin_next() {
   if (open_ != nullptr || waiting_.empty()) return;
   open_ = waiting_.front();
   waiting_.pop_front();
-  open_->begin(target_);
+  open_->begin();
 }
 
 bool Sessions::try_again(Question& question) {
@@ -147,7 +140,9 @@ void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_pt
                              std::function<void(Result<ControlBinary>)> done) {
   const auto run = [&loop, &open, found, done](const char* option,
                                                const std::function<void(const std::string&)>& then) {
-    open = ask(loop, {{found.path, option}, found.env}, "", kDescription, [=](const Result<std::string>& text) {
+    const auto sessions = std::make_shared<Sessions>(loop, ControlTarget{{found.path, option}, found.env});
+    open = sessions->ask("", kDescription, [=](const Result<std::string>& text) {
+      (void)sessions;  // as long as the question is open
       if (text) return then(*text);
       done(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
     });

@@ -39,29 +39,21 @@ class Question {
 
  private:
   friend class Sessions;
-  friend std::unique_ptr<Question> ask(os::Loop&, const ControlTarget&, const std::string&, Duration, Done);
-  Question(os::Loop& loop, std::string input, Duration deadline, Done done, Sessions* sessions)
-      : loop_(loop), input_(std::move(input)), deadline_(deadline), done_(std::move(done)), sessions_(sessions) {}
+  Question(Sessions* sessions, std::string input, Duration deadline, Done done)
+      : sessions_(sessions), input_(std::move(input)), deadline_(deadline), done_(std::move(done)) {}
   Duration left();  // until it is due, which it is from the first call on
-  void begin(const ControlTarget& target);
+  void begin();
   void ended(const Result<os::Ended>& ended);
   void finish(const Result<std::string>& result);
 
-  os::Loop& loop_;
+  Sessions* sessions_;  // null: it has ended
   std::string input_;
   Duration deadline_;  // counts from the session's start
   Done done_;
-  Sessions* sessions_;  // null: it waits for no other
-  std::string program_;
   std::optional<MonoTime> due_;
   std::optional<Error> refused_;  // because another program held the session
   std::unique_ptr<os::Run> run_;
 };
-
-// `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers
-// there. kConflict: another program holds the daemon's one control session. kUnavailable: the program could not be run.
-std::unique_ptr<Question> ask(os::Loop& loop, const ControlTarget& target, const std::string& input, Duration deadline,
-                              Question::Done done);
 
 // Queues the control sessions of one daemon, which serves one session at a time and refuses a second
 // (docs/internals/evidence/mps-handshake.md), in the order of ask(). A session that is refused because another program
@@ -72,8 +64,8 @@ class Sessions {
   Sessions(const Sessions&) = delete;
   Sessions& operator=(const Sessions&) = delete;
 
-  // As the function mps::ask(), with one more error: kConflict when another program held the session until the
-  // deadline.
+  // `done` runs once, in a callback of its own. kTimeout: no answer before the deadline. kNotFound: no daemon answers
+  // there. kConflict: another program held the session until the deadline. kUnavailable: the program could not be run.
   std::unique_ptr<Question> ask(std::string input, Duration deadline, Question::Done done);
 
  private:
@@ -88,7 +80,6 @@ class Sessions {
   std::deque<Question*> waiting_;
   Question* open_ = nullptr;
   os::Timer turn_{loop_};
-  MonoTime not_before_{};  // earliest start after another program held the session
 };
 
 // --- the program -----------------------------------------------------------------------------------------------------

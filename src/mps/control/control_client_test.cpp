@@ -20,7 +20,8 @@ struct Asked {
   std::optional<Result<std::string>> answer;
 
   Result<std::string> run(const ControlTarget& target, Duration deadline, const std::string& input = "") {
-    const auto question = ask(*loop, target, input, deadline, [this](Result<std::string> text) {
+    Sessions sessions(*loop, target);
+    const auto question = sessions.ask(input, deadline, [this](Result<std::string> text) {
       answer = std::move(text);
       loop->stop();
     });
@@ -72,7 +73,8 @@ TEST(ControlClient, DistinguishesAFailureOfOurOwnFromTheDaemons) {
 TEST(ControlClient, AnswersNobodyWhoWithdrewTheQuestion) {
   const auto loop = *os::Loop::open();
   bool called = false;
-  auto question = ask(*loop, {{"/bin/sleep", "1000"}, {}}, "", 60s, [&](const Result<std::string>&) { called = true; });
+  Sessions sessions(*loop, {{"/bin/sleep", "1000"}, {}});
+  auto question = sessions.ask("", 60s, [&](const Result<std::string>&) { called = true; });
   question.reset();
   loop->after(5ms, [&] { loop->stop(); });
   loop->run();

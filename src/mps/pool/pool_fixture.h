@@ -115,17 +115,15 @@ class PoolTest : public ::testing::Test {
   // The daemon's answer to one command, sent with the control program. The daemon serves one session at a time: while
   // the pool has it, this one is refused and tries again.
   std::string ask_daemon(const std::string& command) {
-    for (int attempt = 0;; ++attempt) {
-      std::optional<Result<std::string>> answer;
-      const auto question = ask(*loop_, target(), command + "\n", 60s, [&](Result<std::string> reply) {
-        answer = std::move(reply);
-        wake();
-      });
-      EXPECT_TRUE(until([&] { return answer.has_value(); }));
-      if (!answer) return "";
-      if (*answer) return **answer;
-      if (answer->error().kind != Kind::kConflict || attempt == 50) return to_string(answer->error());
-    }
+    std::optional<Result<std::string>> answer;
+    Sessions sessions(*loop_, target());
+    const auto question = sessions.ask(command + "\n", 60s, [&](Result<std::string> reply) {
+      answer = std::move(reply);
+      wake();
+    });
+    EXPECT_TRUE(until([&] { return answer.has_value(); }));
+    if (!answer) return "";
+    return *answer ? **answer : to_string(answer->error());
   }
   // Starts a CUDA process of this pool; returns when it has attached.
   pid_t start_client(const std::vector<std::string>& options) {

@@ -196,7 +196,8 @@ Result<std::string> command_endpoint(Probes& probes, const VerifyOptions& option
   target.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
   Result<std::string> answer;
   bool done = false;
-  const auto question = mps::ask(probes.loop, target, "get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
+  mps::Sessions sessions(probes.loop, std::move(target));
+  const auto question = sessions.ask("get_server_list\n", kDaemonAnswer, [&](Result<std::string> got) {
     answer = std::move(got);
     done = true;
     probes.loop.stop();
