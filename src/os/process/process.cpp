@@ -31,18 +31,15 @@ constexpr std::size_t kLongestPipe = 1 << 20;  // pipe(7)
 // that a child that keeps running after its Process is still reaped.
 class Process::Watched : public std::enable_shared_from_this<Watched> {
  public:
-  Watched(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child)
-      : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), is_our_child_(is_our_child) {}
+  Watched(Loop& loop, ProcessRef ref, Fd pidfd, Fd output, bool is_our_child)
+      : loop_(loop), ref_(ref), pidfd_(std::move(pidfd)), output_(std::move(output)), is_our_child_(is_our_child) {}
 
-  Status begin(Spawned* pipes, std::function<void(const std::string&)> on_output,
-               std::function<void(ExitNote)> on_exit) {
+  Status begin(std::function<void(const std::string&)> on_output, std::function<void(ExitNote)> on_exit) {
     on_output_ = std::move(on_output);
     on_exit_ = std::move(on_exit);
     const auto self = shared_from_this();
     exit_watch_ = loop_.watch(pidfd_.get(), EPOLLIN, [self](std::uint32_t) { self->ended(); });
     if (exit_watch_ == 0) return fail(Kind::kUnavailable, "the event loop refuses to watch a process");
-    if (pipes == nullptr) return {};
-    output_ = std::move(pipes->output);
     if (!output_) return {};
     // One piece per callback: a child that writes without end must not block the loop.
     output_watch_ = loop_.watch(output_.get(), EPOLLIN, [self](std::uint32_t) { self->read_output(); });
@@ -122,8 +119,8 @@ class Process::Watched : public std::enable_shared_from_this<Watched> {
   Loop& loop_;
   ProcessRef ref_;
   Fd pidfd_;  // open until the process is known to have exited or is no longer watched
-  bool is_our_child_;
   Fd output_;
+  bool is_our_child_;
   Loop::Id exit_watch_ = 0;
   Loop::Id output_watch_ = 0;
   LineReader lines_{kLongestOutputLine};
@@ -223,10 +220,10 @@ Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& comma
   TRY(Spawned spawned, spawn(command));
   // Not reaped before ended() runs, so this is the child even if it has exited already.
   const auto ref = process_ref(spawned.pid);
-  const auto watched =
-      std::make_shared<Watched>(loop, ref ? *ref : ProcessRef{spawned.pid, 0}, std::move(spawned.pidfd), true);
+  const auto watched = std::make_shared<Watched>(loop, ref.value_or(ProcessRef{spawned.pid, 0}),
+                                                 std::move(spawned.pidfd), std::move(spawned.output), true);
   std::unique_ptr<Process> process(new Process(watched, command.kill_on_drop));
-  if (const auto begun = watched->begin(&spawned, std::move(on_output), std::move(on_exit)); !begun) {
+  if (const auto begun = watched->begin(std::move(on_output), std::move(on_exit)); !begun) {
     (void)watched->signal(SIGKILL);  // without a watch it would never be reaped
     return std::unexpected(within(begun.error(), command.argv[0]));
   }
@@ -241,9 +238,9 @@ Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& re
   // Checked while the handle is held: from now on the pid cannot be reused unnoticed.
   const auto seen = look_at_process(ref.pid);
   if (!seen || seen->ref != ref) return gone();
-  const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), seen->parent == ::getpid());
+  const auto watched = std::make_shared<Watched>(loop, ref, std::move(pidfd), Fd(), seen->parent == ::getpid());
   std::unique_ptr<Process> process(new Process(watched, false));
-  TRY_STATUS(watched->begin(nullptr, {}, std::move(on_exit)));
+  TRY_STATUS(watched->begin({}, std::move(on_exit)));
   return process;
 }
 

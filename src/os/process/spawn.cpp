@@ -29,13 +29,9 @@ struct Failure {
 
 // Everything that the child needs; it only reads it.
 struct ChildPlan {
-  const Command& command;
+  const Command& command;  // its descriptors become 0 to 3, and are none of these; the last may be -1
   char* const* argv = nullptr;
   char* const* env = nullptr;
-  int input = -1;
-  int output = -1;
-  int errors = -1;  // -1 = as output
-  int kept = -1;
   int failure = -1;  // receives a Failure if exec fails; closed by exec
   pid_t parent = 0;
 };
@@ -66,10 +62,9 @@ void close_from(unsigned first, int failure) {
     if (::getppid() != plan.parent) ::_exit(127);  // the parent exited before the line above
   }
   if (!command.foreground) ::setpgid(0, 0);  // fails for a process that already leads a session, which is fine
-  const int errors = plan.errors >= 0 ? plan.errors : plan.output;
-  if (::dup2(plan.input, 0) < 0 || ::dup2(plan.output, 1) < 0 || ::dup2(errors, 2) < 0) give_up(plan);
-  if (plan.kept >= 0 && ::dup2(plan.kept, 3) < 0) give_up(plan);
-  close_from(plan.kept >= 0 ? 4 : 3, plan.failure);
+  if (::dup2(command.input, 0) < 0 || ::dup2(command.output, 1) < 0 || ::dup2(command.errors, 2) < 0) give_up(plan);
+  if (command.kept >= 0 && ::dup2(command.kept, 3) < 0) give_up(plan);
+  close_from(command.kept >= 0 ? 4 : 3, plan.failure);
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -179,10 +174,10 @@ ExitedChild::~ExitedChild() {
 Result<Spawned> spawn(const Command& command) {
   TRY_STATUS(check(command));
   const std::string& path = command.argv[0];
-  auto words = command.argv;
+  Command child = command;
   std::vector<std::string> settings;
   for (const auto& [name, value] : command.env) settings.push_back(name + "=" + value);
-  const auto argv = pointers_to(words);
+  const auto argv = pointers_to(child.argv);
   const auto env = pointers_to(settings);
 
   Spawned spawned;
@@ -196,8 +191,11 @@ Result<Spawned> spawn(const Command& command) {
   Fd failure, report;
   TRY_STATUS(make_pipe(failure, report));
 
-  const ChildPlan plan{command,      argv.data(), env.data(),   in.get(),  out.get(),
-                       errors.get(), kept.get(),  report.get(), ::getpid()};
+  child.input = in.get();
+  child.output = out.get();
+  child.errors = errors ? errors.get() : out.get();
+  child.kept = kept.get();
+  const ChildPlan plan{child, argv.data(), env.data(), report.get(), ::getpid()};
   spawned.pid = start_with_signals_blocked(&plan);
   if (spawned.pid < 0) return fail_errno("cannot start a process", path);
   report.reset();
