@@ -70,7 +70,7 @@ Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, co
 void Endpoints::make_relay() {
   auto settings = context_.settings.relay;
   settings.daemon_socket = context_.settings.paths.pipe(id_) + "/control";
-  relay_ = std::make_shared<Relay>(context_.loop, std::move(settings), *this);
+  relay_ = std::make_unique<Relay>(context_.loop, std::move(settings), *this);
   restore_clients();
 }
 
@@ -170,10 +170,10 @@ void Endpoints::clients_seen(const std::vector<os::ProcessRef>& clients) {
   for (const auto& client : clients) {
     const int pid = client.pid;
     if (relay_ && relay_->clients().grant_of(pid) != nullptr) continue;
-    const auto known = seen_.find(pid);
-    const bool same = known != seen_.end() && known->second.process == client;
-    auto grant = same ? known->second.grant
-                      : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
+    const auto* const known = find_in(seen_, pid);
+    auto grant = known != nullptr && known->process == client
+                     ? known->grant
+                     : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
     if (relay_ && !grant.empty()) {
       relay_->remember(grant, pid);
       client_connects(grant, pid);
@@ -192,7 +192,7 @@ void Endpoints::read_log(const LogLine& line) {
       servers_.insert(line.writer);
       return context_.keeper.look(line.pid);
     case LogWhat::kContextBegan:
-      relay_->context_began(line.pid, context);
+      relay_->clients().context_began(line.pid, context);
       return context_.keeper.look(line.pid);
     case LogWhat::kContextEnded:
       return relay_->context_ended(line.pid, context);
@@ -272,7 +272,7 @@ void Endpoints::client_connects(const std::string& grant, int pid) {
   if (endpoint != nullptr && endpoint->pod().empty() && !endpoint->terms.any_pod)
     endpoint->first_pod = pod_of(pid).value_or(std::string());
   if (const auto process = os::process_ref(pid); relay_ && process)
-    relay_->in_container(pid, container_of(pid), process->start_ticks);
+    relay_->clients().in_container(pid, container_of(pid), process->start_ticks);
   context_.keeper.hold(pid, owner_name(grant));
 }
 
@@ -316,13 +316,7 @@ void Endpoints::recall(const std::string& grant) {
 }
 
 ProofTurn Endpoints::take_turn(std::function<void()> go) {
-  if (!relay_) return Admission::take_turn(std::move(go));
-  // The relay may be destroyed before the turn ends: with the pool, or when links replace it.
-  const std::weak_ptr relay = relay_;
-  const auto turn = relay_->take_turn(std::move(go));
-  return {this, [relay, turn](void*) {
-            if (const auto still = relay.lock()) still->end_turn(turn);
-          }};
+  return relay_ ? relay_->take_turn(std::move(go)) : Admission::take_turn(std::move(go));
 }
 
 void Endpoints::prepare(const std::string& grant, const Prepared& done) {

@@ -349,7 +349,7 @@ class Endpoints final : public Admission, public RelayOwner {
   EndpointsPool& owner_;
   const GrantFiles files_;
   bool stored_ = true;  // the last attempt to store the relay's clients succeeded; before the relay: ~Relay may store
-  std::shared_ptr<Relay> relay_;  // null: endpoints are links
+  std::unique_ptr<Relay> relay_;  // null: endpoints are links
   std::string link_reason_;
   std::unique_ptr<Ping> probe_;
   std::map<std::string, Endpoint> endpoints_;

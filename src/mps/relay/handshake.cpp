@@ -111,7 +111,7 @@ RelayAction hear_server(Passage& passage, const RelayMessage& message, MonoTime 
   if (++exchange.heard == 1) exchange.began = now;
   if ((exchange.heard == 1 || turns_foreign) && passage.stage == RelayStage::kTaken)
     passage.until = now + (exchange.foreign ? times.alone : exchange.has_all() ? times.greeting : times.exchange);
-  if (exchange.left) return left_exchange(passage);
+  if (passage.client_gone && passage.stage == RelayStage::kTaken) return left_exchange(passage);
   if (exchange.foreign) {
     const bool waits = passage.stage == RelayStage::kTaken && passage.confirmed;
     return waits ? confirmed(passage) : RelayAction::kNothing;
@@ -125,23 +125,23 @@ RelayAction hear_server(Passage& passage, const RelayMessage& message, MonoTime 
 // The server refused the client, or has ended: nothing waits for this client any more.
 RelayAction server_gone(Passage& passage) {
   passage.exchange.over = true;
-  if (passage.exchange.left) return ended(passage, RelayEnd::kLeft);
-  if (passage.stage == RelayStage::kTaken) return passage.confirmed ? confirmed(passage) : RelayAction::kNothing;
-  return passage.daemon_gone || passage.client_gone ? ended(passage, RelayEnd::kLeft) : RelayAction::kNothing;
+  const bool is_in = passage.stage == RelayStage::kIn;
+  if (passage.client_gone || (is_in && passage.daemon_gone)) return ended(passage, RelayEnd::kLeft);
+  return !is_in && passage.confirmed ? confirmed(passage) : RelayAction::kNothing;
 }
 
 // The client has ended the exchange or its connection. The server waits for it from its first message on.
 RelayAction broke_off(Passage& passage) {
-  RelayExchange& exchange = passage.exchange;
+  const RelayExchange& exchange = passage.exchange;
   if (exchange.carried && exchange.over) return ended(passage, end_without_answer(exchange));
   if (!exchange.carried || exchange.heard > 0) return left_exchange(passage);
-  exchange.left = true;
+  passage.client_gone = true;
   return RelayAction::kNothing;
 }
 
 RelayAction late_in_exchange(Passage& passage, MonoTime now, const RelayTimes& times) {
   const RelayExchange& exchange = passage.exchange;
-  if (exchange.left) return ended(passage, RelayEnd::kLeft);
+  if (passage.client_gone) return ended(passage, RelayEnd::kLeft);
   if (exchange.over) return ended(passage, end_without_answer(exchange));
   if (!exchange.carried || exchange.foreign) return ended(passage, RelayEnd::kBrokeOff);
   if (exchange.heard == 0 || exchange.has_all()) return ended(passage, RelayEnd::kServerLate);

@@ -143,7 +143,6 @@ struct RelayTimes {
 struct RelayExchange {
   bool carried = false;        // by the relay; false: the client has the server's own socket
   bool foreign = false;        // the server's first messages, which no client can change, are not the measured ones
-  bool left = false;           // by the client, before the server said anything
   bool over = false;           // the server has answered, or hung up
   std::size_t said = 0;        // messages of the client
   std::size_t spoken_for = 0;  // messages that the relay has sent in its place: all that were missing
@@ -172,7 +171,7 @@ struct Passage {
   RelayExchange exchange;
   bool confirmed = false;    // the client has sent kRelayTaken
   bool daemon_gone = false;  // its part is done
-  bool client_gone = false;  // after its admission, or while the daemon looks for a server
+  bool client_gone = false;  // after its admission, or before its server said anything
   bool garbled = false;      // it sent a message that was never observed, and the daemon knew it already
 };
 

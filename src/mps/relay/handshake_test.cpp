@@ -407,7 +407,7 @@ TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
     if (late) {
       EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
       EXPECT_EQ(passage_.until, now_ + times_.greeting);
-      passage_.exchange.spoken_for = 2;
+      passage_.exchange.spoken_for = kExchangeOfClient.size();
     }
     for (int i = 0; !late && i < 3; ++i) happens(RelayEvent::kClientSaid);
     EXPECT_EQ(passage_.until, now_ + times_.greeting);

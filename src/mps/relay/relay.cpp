@@ -317,18 +317,17 @@ void Relay::look_soon(Duration wait) {
   });
 }
 
-std::uint64_t Relay::take_turn(std::function<void()> on_turn) {
+std::shared_ptr<void> Relay::take_turn(std::function<void()> on_turn) {
   const auto id = next_id_++;
   own_turns_[id] = std::move(on_turn);
   turns_.wait(id, kOurselves);
   pump();
-  return id;
-}
-
-void Relay::end_turn(std::uint64_t turn) {
-  own_turns_.erase(turn);
-  turns_.leave(turn);
-  pump();
+  return {this, [this, id, alive = std::weak_ptr(alive_)](void*) {
+            if (alive.expired()) return;
+            own_turns_.erase(id);
+            turns_.leave(id);
+            pump();
+          }};
 }
 
 // All its sides are closed.

@@ -345,12 +345,10 @@ class Relay {
   void serve();                      // the daemon accepts clients from now on
   void hold() { serving_ = false; }  // clients wait
   // For a CUDA start of our own that does not use an endpoint (a proof), under the grant "": its limits are prepared
-  // like a client's, and during its turn no client with different limits is connected. on_turn runs once, perhaps
-  // inside the call, also if the limits could not be set; never after end_turn().
-  std::uint64_t take_turn(std::function<void()> on_turn);
-  void end_turn(std::uint64_t turn);
-  // The server's log reports that a context of this process has a place, or has none any more.
-  void context_began(int pid, std::uint32_t context) { clients_.context_began(pid, context); }
+  // like a client's, and during its turn no client is connected. on_turn runs once, perhaps inside the call, also if
+  // the limits could not be set; never after the end of the turn, which is that of the returned value.
+  std::shared_ptr<void> take_turn(std::function<void()> on_turn);
+  // The server's log reports that a context of this process has no place any more.
   void context_ended(int pid, std::uint32_t context);
   // All pids that the servers list in an answer to a question of time `asked` (boot_ticks()).
   void listed(std::uint64_t asked, const std::vector<int>& pids);
@@ -360,12 +358,8 @@ class Relay {
   // A process that was admitted before this program started, and that restore() did not have.
   void remember(const std::string& grant, int pid);
 
-  const ClientTable& clients() const { return clients_; }
+  ClientTable& clients() { return clients_; }
   EndpointCounters counters(const std::string& grant) const;
-  // A client.
-  void in_container(int pid, std::string container, std::uint64_t started) {
-    clients_.in_container(pid, std::move(container), started);
-  }
   void tried(int remnant);
 
  private:
@@ -420,7 +414,7 @@ class Relay {
   std::map<std::string, Endpoint> endpoints_;
   std::map<std::uint64_t, std::shared_ptr<RelayPassage>> passages_;
   std::map<std::uint64_t, std::function<void()>> own_turns_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare() and look() may answer after our end
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // prepare(), look() and turns may end after us
   std::uint64_t next_id_ = 1;
   std::size_t handshakes_ = 0;
   ExitedChildren exited_children_;

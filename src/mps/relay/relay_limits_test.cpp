@@ -108,12 +108,12 @@ TEST_F(RelayWithLimits, AnAnswerAfterTheRelayHasGoneIsHarmless) {
 
 TEST_F(RelayWithLimits, ATurnOfOurOwnKeepsClientsOutUntilItIsGivenBack) {
   bool came = false;
-  const auto turn = relay_->take_turn([&] { came = true; });
+  auto turn = relay_->take_turn([&] { came = true; });
   EXPECT_TRUE(came);
   const sim::Fd fd = introduced(kOne);
   turns(20ms);
   EXPECT_THAT(prepared_, ElementsAre(""));
-  relay_->end_turn(turn);
+  turn.reset();
   EXPECT_TRUE(comes_in(fd));
 }
 

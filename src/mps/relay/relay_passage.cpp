@@ -201,7 +201,7 @@ void RelayPassage::happens(RelayEvent event, RelayMessage packet) {
     close(server_);
   else if (state_.exchange.over)
     drop_exchange();
-  if (state_.exchange.left || (state_.stage == RelayStage::kServer && state_.client_gone)) drop_client();
+  if (state_.client_gone && state_.stage != RelayStage::kIn) drop_client();
   arm();
 }
 
