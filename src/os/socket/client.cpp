@@ -28,6 +28,14 @@ Error unreachable(Error error) {
   return error;
 }
 
+// The line is shorter than what a new connection accepts without blocking.
+Result<Fd> connect_and_send(const std::string& path, std::string_view line) {
+  TRY(Fd connected, connect_to(path));
+  if (::send(connected.get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size()))
+    return fail_errno("cannot ask", path);
+  return connected;
+}
+
 constexpr Duration kFirstPause = std::chrono::milliseconds(20);
 constexpr Duration kLongestPause = std::chrono::seconds(1);
 constexpr Duration kWithoutSocket = std::chrono::seconds(10);
@@ -69,16 +77,12 @@ void StatusClient::begin_next() {
 // Fails in a callback of its own.
 void StatusClient::begin(Place asked) {
   asked->begun = true;
-  auto connected = connect_to(path_);
+  auto connected = connect_and_send(path_, asked->line);
   if (!connected && connected.error().code == EAGAIN)  // the server's queue is full; no event reports its end
     return asked->again.start(kQueueFull, [=, this] { begin(asked); });
   Error error;
-  // A request is shorter than what a new connection accepts without blocking.
   if (!connected) {
     error = unreachable(std::move(connected).error());
-  } else if (const auto& line = asked->line;
-             ::send(connected->get(), line.data(), line.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(line.size())) {
-    error = error_from_errno(errno, "cannot ask", path_);
   } else {
     asked->fd = *std::move(connected);
     asked->watch = loop_.watch(asked->fd.get(), EPOLLIN | EPOLLRDHUP, [=, this](std::uint32_t) { read_some(asked); });
@@ -136,17 +140,13 @@ void StatusWatcher::watch_directory() {
 
 void StatusWatcher::connect() {
   watch_directory();
-  auto connected = connect_to(path_);
+  auto connected = connect_and_send(path_, kRequest);
   if (!connected) {
     // The directory watch reports when the socket appears; the slow retry is for a watch that reports nothing.
     if (connected.error().code == ENOENT && appears_) pause_ = kWithoutSocket;
     return disconnected();
   }
   fd_ = std::move(*connected);
-  // A new connection has space for six bytes.
-  if (::send(fd_.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kRequest.size())) {
-    return disconnected();
-  }
   watch_ = loop_.watch(fd_.get(), EPOLLIN | EPOLLRDHUP, [this](std::uint32_t) { read_some(); });
   if (watch_ == 0) return disconnected();
   timer_.start(kFirstAnswer, [this] { disconnected(); });
