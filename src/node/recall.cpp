@@ -45,13 +45,12 @@ void GrantsFile::keep(const grants::Shares& kept) {
 void OtherHoldersFile::keep(const HeldWithoutMps& holders) {
   const auto& devices = holders.devices;
   if (devices == written_) return;
-  const bool first_and_none = devices.empty() && !written_;
-  if (first_and_none && !holders.known) return;  // what an agent before this one wrote is still the best to go by
   const auto dir = os::Dir::open(mps_root_);
-  const bool none_is_written = first_and_none && dir && dir->read(mps::kOtherHoldersFile).value_or("").empty();
-  Status written = dir ? Status{} : std::unexpected(dir.error());
-  if (written && !none_is_written)
-    written = os::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644);
+  if (dir && !written_) written_ = mps::parse_other_holders(dir->read(mps::kOtherHoldersFile).value_or(""));
+  // While nothing is known, what was written before is still the best to go by.
+  if (devices == written_ || (devices.empty() && !holders.known)) return;
+  const Status written = dir ? os::write_kept(*dir, mps::kOtherHoldersFile, mps::render_other_holders(devices), 0644)
+                             : std::unexpected(dir.error());
   const std::string problem = written ? "" : to_string(written.error());
   // Without an MPS directory there is no `tranche mps` to notify.
   if (!written && problem != problem_ && written.error().kind != Kind::kNotFound)
