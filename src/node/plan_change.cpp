@@ -18,12 +18,6 @@ void ask_endpoint(grants::HeldShare& share, const std::string& grant, const mps:
   }
 }
 
-void ask_plan(grants::HeldShare& share, const plan::Plan& plan) {
-  const auto* device = plan::find_device(plan, share.resource, share.device);
-  if (device != nullptr && !share.slots.empty() && plan::is_slot_of(*device, share.slots.front()))
-    share.pool = device->pool;
-}
-
 }  // namespace
 
 std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held, const NodeView& node) {
@@ -41,8 +35,9 @@ std::vector<grants::HeldShare> held_shares(const std::vector<grants::Held>& held
         share.memory = given->second.memory;
       } else if (in.pools.connected) {
         ask_endpoint(share, grant, in.pools);
-      } else {
-        ask_plan(share, decision.plan);
+      } else if (const auto* device = plan::find_device(decision.plan, one.resource, uuid);
+                 device != nullptr && plan::is_slot_of(*device, share.slots.front())) {
+        share.pool = device->pool;
       }
       shares.push_back(std::move(share));
     }
