@@ -3,17 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
-#include "base/time.h"
 #include "mps/limits/limits.h"
 #include "os/log/log.h"
 
 namespace tranche::node {
 namespace {
 
-constexpr Duration kFirstPause = std::chrono::seconds(1);
-constexpr Duration kLongestPause = std::chrono::minutes(1);
-constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after the request
+constexpr Duration kShownWithin = std::chrono::seconds(5);  // in a report, after the request, or sent again
 
 mps::GrantLimits limits_of(const guard::Tenant& tenant) {
   mps::GrantLimits limits;
@@ -53,15 +51,12 @@ void EndpointLimitSender::request(const mps::EndpointName& endpoint, const mps::
     const auto it = requested_.find(endpoint);
     if (it == requested_.end() || it->second.limits != limits) return;
     it->second.waiting = false;
-    if (opened) {
+    it->second.not_before = loop_.now() + kShownWithin;
+    if (opened)
       log::info("endpoint.limits", {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"devices", limits.size()}});
-      it->second.not_before = loop_.now() + kShownWithin;
-      return;
-    }
-    if (it->second.failures++ == 0)
+    else if (!std::exchange(it->second.failed, true))
       log::warning("endpoint.limits_not_told",
                    {{"pool", endpoint.pool}, {"grant", endpoint.grant}, {"why", opened.error()}});
-    it->second.not_before = loop_.now() + doubled(kFirstPause, kLongestPause, it->second.failures);
   });
 }
 

@@ -34,8 +34,8 @@ class EndpointLimitSender {
  private:
   struct Requested {
     mps::GrantLimits limits;
-    bool waiting = false;  // for the answer, or for a report that shows it
-    int failures = 0;
+    bool waiting = false;  // for the answer
+    bool failed = false;
     MonoTime not_before{};
   };
   void request(const mps::EndpointName& endpoint, const mps::GrantLimits& limits);
