@@ -100,6 +100,7 @@ void SlicePublisher::follow_driver() {
 }
 
 void SlicePublisher::settled() {
+  const bool changed = !settled_ || !now_.problem.empty();
   backoff_.reset();
   conflict_ = false;
   mismatch_ = false;
@@ -114,7 +115,7 @@ void SlicePublisher::settled() {
     now_.devices = 0;
   }
   settled_ = true;
-  on_change_();
+  if (changed) on_change_();
 }
 
 void SlicePublisher::on_list(bool whole) {
