@@ -58,25 +58,22 @@ std::string text_of(const Sharing& sharing, const SharedResource& entry) {
   return text;
 }
 
-class Resolution {
+class Resolution : public Resolved {
  public:
   Resolution(const Parsed& file, Program program, const Invocation& invocation)
-      : file_(file), program_(program), invocation_(invocation), config_(file.config) {}
-
-  Resolved run() {
+      : Resolved{file.config, {}, {}}, file_(file), program_(program), invocation_(invocation) {
     for (const Key& setting : settings_of(program_))
       if (setting.assign != nullptr) settle(setting);
     judge_together();
     fill_in();
     explain();
-    for (auto& [rank, problem] : judgements_) problems_.push_back(std::move(problem));
-    return {std::move(config_), std::move(problems_), std::move(explained_)};
+    for (auto& [rank, problem] : judgements_) problems.push_back(std::move(problem));
   }
 
  private:
   void settle(const Key& setting) {
     auto given = given_by(setting, invocation_);
-    auto wrong = given ? setting.assign(config_, given->texts) : std::nullopt;
+    auto wrong = given ? setting.assign(config, given->texts) : std::nullopt;
     if (!wrong) return;
     if (!wrong->empty())
       judge(setting.path, setting.path, {given->where}, *std::move(wrong),
@@ -95,10 +92,10 @@ class Resolution {
       const auto voided =
           problem.severity == Severity::kError && file_.bad_words.contains(problem.path) &&
           std::ranges::any_of(taken_, [&](const auto& taken) { return problem.path.starts_with(taken.first); });
-      if (!voided) problems_.push_back(problem);
+      if (!voided) problems.push_back(problem);
     }
-    const Flags& flags = config_.flags;
-    const Sharing& sharing = config_.sharing;
+    const Flags& flags = config.flags;
+    const Sharing& sharing = config.sharing;
     if (sharing.strategy == SharingStrategy::kMps && flags.mig_strategy == MigStrategy::kMixed &&
         !sharing.mig_devices && !sharing.per_device)
       judge("sharing.mps", "flags.migStrategy", place_of("flags.migStrategy"),
@@ -112,10 +109,10 @@ class Resolution {
   }
 
   void fill_in() {
-    Flags& flags = config_.flags;
+    Flags& flags = config.flags;
     filled_dev_root_ = flags.nvidia_dev_root.empty();
     if (filled_dev_root_) flags.nvidia_dev_root = flags.nvidia_driver_root;
-    filled_mps_root_ = flags.mps_root.empty() && config_.sharing.strategy == SharingStrategy::kMps;
+    filled_mps_root_ = flags.mps_root.empty() && config.sharing.strategy == SharingStrategy::kMps;
     if (filled_mps_root_) flags.mps_root = kDefaultMpsRoot;
   }
 
@@ -126,7 +123,7 @@ class Resolution {
   }
 
   void add_row(std::string_view path, std::string value) {
-    Explained& row = explained_.emplace_back(std::string(path), std::move(value), Source::kDefault, "default");
+    Explained& row = explained.emplace_back(std::string(path), std::move(value), Source::kDefault, "default");
     if (const auto taken = taken_.find(path); taken != taken_.end()) {
       row.source = taken->second.source;
       row.where = taken->second.where;
@@ -139,7 +136,6 @@ class Resolution {
   }
 
   void explain() {
-    const Config& config = config_;
     for (const auto& table : {keys(), keyless_settings()})
       for (const Key& key : table) {
         if (!is_in_effect(key, config)) continue;
@@ -157,24 +153,21 @@ class Resolution {
     add_row(section + "renameByDefault", sharing.rename_by_default ? "true" : "false");
     add_row(section + "failRequestsGreaterThanOne", sharing.fail_requests_greater_than_one ? "true" : "false");
     for (const SharedResource& resource : sharing.resources) {
-      add_row(strategy_of(config_, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
-                                                                      : "sharing.timeSlicing.resources",
+      add_row(strategy_of(config, resource) == SharingStrategy::kMps ? "sharing.mps.resources"
+                                                                     : "sharing.timeSlicing.resources",
               text_of(sharing, resource));
-      explained_.back().source = Source::kFile;
-      explained_.back().where = to_string(resource.place);
+      explained.back().source = Source::kFile;
+      explained.back().where = to_string(resource.place);
     }
   }
 
   const Parsed& file_;
   Program program_;
   const Invocation& invocation_;
-  Config config_;
   std::map<std::string, Given, std::less<>> taken_;  // by path
   bool filled_dev_root_ = false;
   bool filled_mps_root_ = false;
-  std::vector<Problem> problems_;
   std::multimap<std::ptrdiff_t, Problem> judgements_;  // by rank
-  std::vector<Explained> explained_;
 };
 
 }  // namespace
@@ -193,7 +186,7 @@ std::optional<bool> parse_switch(std::string_view text) {
 }
 
 Resolved resolve(const Parsed& file, Program program, const Invocation& invocation) {
-  return Resolution(file, program, invocation).run();
+  return Resolution(file, program, invocation);
 }
 
 std::string config_file_of(Program program, const Invocation& invocation) {

@@ -29,6 +29,7 @@ constexpr std::pair<std::string_view, std::string_view> kInvisible[] = {
     {"\xe2\x80\x8d", "U+200D, a zero-width joiner"}, {"\xe2\x81\xa0", "U+2060, a word joiner"},
     {"\xef\xbb\xbf", "U+FEFF, a byte order mark"},
 };
+constexpr std::string_view kTemplate = "this is a template: have it filled in first";
 constexpr std::string_view kTypeAgain = "delete this character, and type a blank where one belongs";
 
 // The name of the first one in `text`, "" = none.
@@ -119,11 +120,6 @@ class Builder : public YAML::EventHandler {
         "a configuration needs a few hundred; is this the right file?");
   }
 
-  std::string remedy_for_key() const {
-    return text_.find("{{") == std::string_view::npos ? "write key: value"
-                                                      : "this is a template: have it filled in first";
-  }
-
   std::shared_ptr<Node> make(const YAML::Mark& mark, Node::Kind kind) {
     count(mark, 1);
     auto node = std::make_shared<Node>();
@@ -170,7 +166,8 @@ class Builder : public YAML::EventHandler {
       top.node->items.push_back(std::move(node));
     } else if (!top.pending) {
       if (node->kind != Node::Kind::kScalar && node->kind != Node::Kind::kNull)
-        fault(node->line, node->column, "a key must be a word, not " + describe(*node), remedy_for_key());
+        fault(node->line, node->column, "a key must be a word, not " + describe(*node),
+              text_.contains("{{") ? std::string(kTemplate) : "write key: value");
       top.pending = Member{node->kind == Node::Kind::kNull ? "null" : node->text, node->line, node->column, nullptr};
     } else {
       Member member = *std::move(top.pending);
@@ -219,7 +216,7 @@ std::string remedy_for_syntax(std::string_view text, int line, std::string_view 
     if (i >= static_cast<int>(lines.size())) continue;
     const std::string_view blank = lines[i].substr(0, lines[i].find_first_not_of(" \t"));
     if (blank.find('\t') != std::string_view::npos) return "indent with spaces: YAML does not allow tabs there";
-    if (lines[i].find("{{") != std::string_view::npos) return "this is a template: have it filled in first";
+    if (lines[i].contains("{{")) return std::string(kTemplate);
     if (const auto name = invisible_in(lines[i]); !name.empty())
       return "line " + std::to_string(i + 1) + " has an invisible character, " + std::string(name) + ": " +
              std::string(kTypeAgain);
