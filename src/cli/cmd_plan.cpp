@@ -53,14 +53,6 @@ struct PlanOptions : config::Invocation {
 };
 
 // Pods of a cluster, in the order in which the node would get them: bound pods first, then by age.
-void sort_by_arrival(std::vector<simulate::PodAsk>& pods) {
-  const auto rank = [](const simulate::PodAsk& pod) {
-    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
-                      std::string_view(pod.name));
-  };
-  std::ranges::sort(pods, [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-}
-
 Result<simulate::PodsRead> of_cluster(const PlanOptions& options) {
   simulate::PodsRead all;
   kube::PersonsAccess person(options.kubeconfig, options.environment);
@@ -75,7 +67,10 @@ Result<simulate::PodsRead> of_cluster(const PlanOptions& options) {
     std::ranges::move(read.pods, std::back_inserter(all.pods));
     std::ranges::move(read.problems, std::back_inserter(all.problems));
   }
-  sort_by_arrival(all.pods);
+  std::ranges::sort(all.pods, {}, [](const simulate::PodAsk& pod) {
+    return std::tuple(pod.node_name.empty(), std::string_view(pod.created), std::string_view(pod.pod_namespace),
+                      std::string_view(pod.name));
+  });
   return all;
 }
 

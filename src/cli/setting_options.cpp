@@ -18,9 +18,7 @@ using config::KeyType;
 constexpr const char* kGroup = "Configuration (flag over variable over file over default)";
 
 std::string spelling_of(const config::Key& setting) {
-  std::vector<std::string> spellings;
-  for (const auto flag : setting.flags) spellings.push_back((flag.size() == 1 ? "-" : "--") + std::string(flag));
-  return join(spellings, ",");
+  return join(setting.flags, ",", [](auto flag) { return (flag.size() == 1 ? "-" : "--") + std::string(flag); });
 }
 
 std::string help_with_variables(const config::Key& setting) {

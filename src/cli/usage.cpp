@@ -174,9 +174,7 @@ std::vector<std::string> completed(CLI::App& command) {
 }
 
 std::string names_of(CLI::App& app) {
-  std::vector<std::string> names{"help"};
-  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
-  return join(names, " ");
+  return "help " + join(app.get_subcommands({}), " ", &CLI::App::get_name);
 }
 
 std::string for_bash(CLI::App& app) {
