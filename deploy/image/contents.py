@@ -10,7 +10,7 @@ import debian
 from tree import Tree
 
 PROGRAMS = ["tranche", "tranche-keeper"]
-# The names of NVIDIA's programs that this one answers to (src/cli/stand_in.h).
+# The names of NVIDIA's programs that this one answers to (src/cli/commands.h).
 NVIDIAS = ["nvidia-device-plugin", "mps-control-daemon", "gpu-feature-discovery", "config-manager", "nvidia-mig-parted", "nvidia-mig-manager"]
 # Opened at run time: for the API server. And what NVIDIA's programs and libraries expect of a C library when a container
 # runtime or a mounted driver root brings them in: they run on ours.
