@@ -123,7 +123,12 @@ void Loop::run() {
     }
     in_turn_ = true;
     for (int i = 0; i < count && !stopping_.load(std::memory_order_acquire); ++i) {
-      dispatch(events[static_cast<std::size_t>(i)]);
+      const epoll_event event = events[static_cast<std::size_t>(i)];
+      const auto found = watches_.find(event.data.u64);
+      if (found == watches_.end()) continue;  // an earlier callback of this round cancelled it
+      const auto watch = found->second;       // keeps it while it runs: it may cancel itself
+      begin_turn();
+      watch->turn(event.events);
     }
     in_turn_ = false;
   }
@@ -133,15 +138,6 @@ void Loop::run() {
 void Loop::stop() {
   stopping_.store(true, std::memory_order_release);
   wake();
-}
-
-void Loop::dispatch(const epoll_event& event) {
-  // Absent if an earlier callback of this round cancelled it.
-  const auto found = watches_.find(event.data.u64);
-  if (found == watches_.end()) return;
-  const auto watch = found->second;  // keeps it while it runs: it may cancel itself
-  begin_turn();
-  watch->turn(event.events);
 }
 
 void Loop::read_posted() {

@@ -22,8 +22,6 @@
 #include "base/time.h"
 #include "os/loop/fd.h"
 
-struct epoll_event;
-
 namespace tranche::os {
 
 class Loop {
@@ -62,7 +60,6 @@ class Loop {
   Loop() = default;
   void wake();
   void begin_turn();
-  void dispatch(const epoll_event& event);
   void read_posted();
   void fire_timers();
   void read_signals();
