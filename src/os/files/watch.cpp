@@ -23,7 +23,6 @@ void add(std::vector<std::string>& names, std::string name) {
 }  // namespace
 
 DirWatch::~DirWatch() {
-  *alive_ = false;
   loop_.cancel(id_);
 }
 
@@ -46,12 +45,9 @@ void DirWatch::read_events() {
       add(names, std::string(name, ::strnlen(name, event.len)));
     }
   }
-  const auto alive = alive_;
   const auto turn = turn_;
-  for (const auto& name : names) {
-    (*turn)(name);
-    if (!*alive) return;  // the callback destroyed us
-  }
+  for (auto name = names.begin(); name != names.end() && turn.use_count() > 1; ++name)  // until a callback destroys us
+    (*turn)(*name);
 }
 
 Result<std::unique_ptr<DirWatch>> DirWatch::open(Loop& loop, const std::string& directory, Turn turn, Of of) {

@@ -34,8 +34,7 @@ class DirWatch {
 
   Loop& loop_;
   Fd fd_;
-  std::shared_ptr<Turn> turn_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<Turn> turn_;  // a callback that is running has it, too
   Loop::Id id_ = 0;
 };
 
