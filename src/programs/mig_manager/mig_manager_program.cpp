@@ -101,12 +101,8 @@ class Operands {
     request_ =
         client_->patch(kube::node_path(node_), json_text(body), [this, changes](const kube::KubeAnswer& patched) {
           if (kube::succeeded(patched)) log::info("mig.operands", {{"labels", json_text(changes)}});
-          if (again_) return step();
-          if (!kube::succeeded(patched)) return later("label the node", patched);
-          if (pausing_)
-            ask_pods();
-          else
-            validate();
+          if (!again_ && !kube::succeeded(patched)) return later("label the node", patched);
+          step();
         });
   }
 
