@@ -80,6 +80,10 @@ std::string states_of(const mps::PoolSet& pools) {
   return states;
 }
 
+void report_lost(const std::string& what, const char* effect) {
+  if (!what.empty()) log::error("state.lost", {{"what", what}, {"effect", effect}});
+}
+
 // The daemons inherit it. A lower limit than requested does not prevent the start.
 rlim_t raise_open_file_limit() {
   rlimit limit{};
@@ -175,23 +179,17 @@ class MpsProgram {
             done(status);
           });
         });
-    if (!modes_->lost().empty())
-      log::error("state.lost",
-                 {{"what", modes_->lost()},
-                  {"effect",
-                   "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
-                   "another one with nvidia-smi -c"}});
+    report_lost(modes_->lost(),
+                "GPUs that are EXCLUSIVE_PROCESS now keep that mode when they are no longer shared; set "
+                "another one with nvidia-smi -c");
     return {};
   }
 
   Status open_pools(os::Dir root, const mps::DaemonHome& home) {
     const rlim_t files = raise_open_file_limit();
     endings_ = std::make_shared<mps::Endings>(*loop_, std::move(root));
-    if (!endings_->lost().empty())
-      log::error("state.lost", {{"what", endings_->lost()},
-                                {"effect",
-                                 "a client that was being ended when tranche mps was killed may stay stopped until its "
-                                 "container ends"}});
+    report_lost(endings_->lost(),
+                "a client that was being ended when tranche mps was killed may stay stopped until its container ends");
     TRY(auto logs, mps::LogWatch::open(*loop_));
     const auto& sharing = config_.view().config.sharing;
     mps::PoolSetSettings settings{
