@@ -57,8 +57,6 @@ Result<std::unique_ptr<Endpoints>> Endpoints::open(EndpointsContext& context, co
   } else {
     made->link_reason_ = kAskedForLinks;
   }
-  if (const auto swept = made->files_.sweep(names); !swept)
-    log::warning("endpoint.limits_left", {{"pool", id}, {"why", swept.error()}});
   for (const auto& grant : names) {
     if (!containers::is_grant(grant)) continue;
     made->recall(grant);

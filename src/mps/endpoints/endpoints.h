@@ -61,15 +61,14 @@ class LogPace {
 
 // The files about the grants of a pool, `<mps-root>/pools/<pool>/limits/<grant>`: beside the endpoints and not in them,
 // so that no container ever sees them. A file is written before the endpoint listens and goes after it, so that there
-// is never an endpoint whose limits were forgotten. Loop thread only.
+// is never an endpoint whose limits were forgotten; one that an interrupted start leaves is replaced by the grant's
+// next endpoint. Loop thread only.
 class GrantFiles {
  public:
   GrantFiles(const grants::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
 
   Result<EndpointTerms> read(const std::string& grant) const;  // the default ones without a file
   Status keep(const std::string& grant, const EndpointTerms& terms) const;
-  // Removes files of grants without an endpoint, which an interrupted start leaves. Tries all; returns the first error.
-  Status sweep(const std::vector<std::string>& endpoints) const;
 
  private:
   std::string folder_;

@@ -87,15 +87,6 @@ Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) co
   return {};
 }
 
-Status GrantFiles::sweep(const std::vector<std::string>& endpoints) const {
-  Status first;
-  for (const auto& name : os::names_in(folder_)) {
-    if (std::ranges::find(endpoints, name) != endpoints.end()) continue;
-    if (const auto removed = keep(name, {}); !removed && first) first = removed;
-  }
-  return first;
-}
-
 // A container may see devices of the pool that its grant does not hold: before kubelet has reported its other devices,
 // and if it is privileged. Therefore all devices count here; the guard covers values that lift the limit for fewer
 // devices.

@@ -51,13 +51,5 @@ TEST_F(GrantFilesTest, LimitsThatCannotBeReadAreAnErrorAndNotNothing) {
   }
 }
 
-TEST_F(GrantFilesTest, FilesOfNoEndpointAreSwept) {
-  for (const auto& grant : {kGrant, std::string("8899aabbccddeeff")})
-    ASSERT_TRUE(files_.keep(grant, {.limits = kLimits}));
-  ASSERT_TRUE(files_.sweep({kGrant}));
-  EXPECT_THAT(os::Dir::open(paths_.pool("gpu-1") + "/limits")->list().value(), ElementsAre(kGrant));
-  EXPECT_TRUE(GrantFiles(paths_, "gpu-2").sweep({})) << "no such pool";
-}
-
 }  // namespace grant_files_test
 }  // namespace tranche::mps

@@ -9,7 +9,6 @@ TEST(ClientFile, IsReadAsItWasWritten) {
   const StoredClients stored{.boot = "b-1",
                              .clients = {{.pid = 7,
                                           .started = 100,
-                                          .has_own = true,
                                           .place_with = 9,
                                           .grant = "00ff",
                                           .container = "pod p c",

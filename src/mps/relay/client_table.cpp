@@ -140,10 +140,9 @@ void ClientTable::restore(const KnownClient& stored) {
   const int pid = stored.pid;
   if (clients_.contains(pid)) return;
   Client client{stored};
-  client.next_context = client.has_own ? 1 : 0;
   for (auto& each : client.connections) {
     each.id = 0;
-    if (client.has_own) client.next_context = std::max(client.next_context, each.context.value_or(0) + 1);
+    if (client.has_own()) client.next_context = std::max(client.next_context, each.context.value_or(0) + 1);
   }
   client.pidfd = os::open_pidfd(pid).value_or(os::Fd());
   const auto process = os::process_ref(pid);
@@ -194,7 +193,6 @@ void ClientTable::inherit(int client, int pid, ConnectionId connection, const st
   Client& left = clients_[pid];
   left.pid = pid;
   left.grant = grant;
-  left.has_own = true;
   left.exited = std::max<std::uint64_t>(os::boot_ticks(), 1);
   auto* const from = find_in(clients_, client);
   if (from == nullptr) return;
@@ -223,7 +221,7 @@ void ClientTable::connected(int pid, ConnectionId connection, std::uint32_t cont
   if (known == nullptr) return;
   known->next_context = std::max(known->next_context, std::min(context, kHighestContext - 1) + 1);
   auto& connected = known->connection(connection);
-  connected.own = context == 0 && !std::exchange(known->has_own, true);
+  connected.own = context == 0 && !known->has_own();
   if (!connected.own) connected.context = context;
   known->drop_closed();
 }
@@ -327,8 +325,7 @@ std::vector<int> ClientTable::clients_in(const std::string& container) const {
   return pids_where([&](const Client& client) { return client.container == container && client.alive(); });
 }
 
-// --- what is kept of them
-// ----------------------------------------------------------------------------------------------
+// --- what is kept of them --------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -353,7 +350,7 @@ std::optional<KnownClient> client_in(std::string_view line) {
   client.pid = static_cast<int>(number(fields[0], kMost));
   client.started = number(fields[1], std::numeric_limits<std::uint64_t>::max());
   client.earlier = number(fields[2], 1) != 0;
-  client.has_own = number(fields[3], 1) != 0;
+  bool own = number(fields[3], 1) != 0;
   client.tries = static_cast<unsigned>(number(fields[4], kMost));
   client.place_with = static_cast<int>(number(fields[5], kMost));
   client.grant = plain(fields[6]);
@@ -361,8 +358,9 @@ std::optional<KnownClient> client_in(std::string_view line) {
   for (const auto context : words_of(fields[7]))
     contexts.push_back(static_cast<std::uint32_t>(number(context, std::numeric_limits<std::uint32_t>::max())));
   std::ranges::sort(contexts, std::greater());
-  for (bool own = client.has_own; const auto connection : split(fields[8], ';')) {
-    if (const auto channels = words_of(connection); !channels.empty())
+  for (const auto connection : split(fields[8], ';')) {
+    const auto channels = words_of(connection);
+    if (own || !channels.empty())
       client.connections.push_back({.channels = {channels.begin(), channels.end()}, .own = own});
     own = false;
   }
@@ -384,7 +382,7 @@ std::optional<KnownClient> client_in(std::string_view line) {
 std::string render_clients(const StoredClients& stored) {
   std::string text = fmt::format("{}{}\n", kBoot, stored.boot);
   for (const auto& client : stored.clients) {
-    std::vector<std::string> connections(client.has_own ? 1 : 0);  // the process's own first
+    std::vector<std::string> connections(client.has_own() ? 1 : 0);  // the process's own first
     std::vector<std::uint32_t> contexts;
     for (const auto& each : client.connections) {
       const auto channels = fmt::format("{}", fmt::join(each.channels, " "));
@@ -396,7 +394,7 @@ std::string render_clients(const StoredClients& stored) {
     }
     std::ranges::sort(contexts);
     text += fmt::format("{}\t{}\t{:d}\t{:d}\t{}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.earlier,
-                        client.has_own, client.tries, client.place_with, client.grant, fmt::join(contexts, " "),
+                        client.has_own(), client.tries, client.place_with, client.grant, fmt::join(contexts, " "),
                         fmt::join(connections, ";"), plain(client.container));
   }
   return text;

@@ -1,5 +1,7 @@
 #include "mps/relay/handshake.h"
 
+#include <utility>
+
 #include "base/text.h"
 #include "mps/protocol/requests.h"
 
@@ -57,19 +59,17 @@ RelayAction hear_length(Passage& passage, const RelayMessage& message) {
   }
   if (*length > kLongestQuestion || passage.questions == kMostQuestions) return ended(passage, RelayEnd::kCommand);
   passage.announced = static_cast<std::size_t>(*length);
-  passage.stage = RelayStage::kQuestion;
   return RelayAction::kNothing;
 }
 
 RelayAction hear_question(Passage& passage, const RelayMessage& message) {
   const bool as_announced =
-      message.bytes.size() == passage.announced && !message.truncated && message.descriptors.empty();
+      message.bytes.size() == std::exchange(passage.announced, 0) && !message.truncated && message.descriptors.empty();
   if (!as_announced) return ended(passage, RelayEnd::kGarbled);
   auto question = parse_question(message.bytes);
   if (!question) return ended(passage, RelayEnd::kCommand);
   passage.question = *std::move(question);
   ++passage.questions;
-  passage.stage = RelayStage::kQuestions;
   return RelayAction::kAnswer;
 }
 
@@ -161,9 +161,7 @@ RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime 
     case RelayStage::kType:
       return hear_type(passage, message, now, times);
     case RelayStage::kQuestions:
-      return hear_length(passage, message);
-    case RelayStage::kQuestion:
-      return hear_question(passage, message);
+      return passage.announced == 0 ? hear_length(passage, message) : hear_question(passage, message);
     case RelayStage::kTaken:
     case RelayStage::kIn:
       if (passage.confirmed || !is_plain(message, kRelayTaken)) {

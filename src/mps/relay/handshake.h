@@ -94,8 +94,7 @@ enum class RelayStage {
   kGreeting,     // connected to the daemon; waits for its greeting
   kServer,       // the daemon knows the client; the server may have to start
   kTaken,        // the client has its socket; waits until its server has accepted it
-  kQuestions,    // the client queries its own limits: waits for the length of its next question
-  kQuestion,     // waits for the question
+  kQuestions,    // the client queries its own limits: waits for its next question, or for the length of it
   kIn,           // admitted: the rest does not pass through the relay
   kEnded,
 };
@@ -165,7 +164,7 @@ struct Passage {
   std::uint32_t user = 0;          // its user
   RelaySender client;              // set once it is known
   RelayQuestion question;          // with kAnswer
-  std::size_t announced = 0;       // length of the next question in bytes
+  std::size_t announced = 0;       // length of the next question in bytes; 0: the length comes next
   unsigned questions = 0;          // number of questions so far
   std::optional<MonoTime> until;   // when kTimeUp is due
   RelayExchange exchange;

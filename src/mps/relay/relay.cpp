@@ -376,8 +376,7 @@ EndpointCounters Relay::counters(const std::string& grant) const {
   return endpoint == nullptr ? EndpointCounters{} : endpoint->counters;
 }
 
-// --- whose turn it is
-// --------------------------------------------------------------------------------------------------
+// --- whose turn it is ------------------------------------------------------------------------------------------------
 
 std::optional<std::uint64_t> RelayTurns::next() {
   if (with_daemon_ != 0 || turns_.empty()) return std::nullopt;

@@ -85,7 +85,6 @@ struct KnownClient {
   int pid = 0;
   std::uint64_t started = 0;   // as in /proc/<pid>/stat; 0 = not known
   bool earlier = false;        // than this program: its contexts are not known
-  bool has_own = false;        // connection
   unsigned tries = 0;          // to end what keeps it
   int place_with = 0;          // `heir`: the pid that inherited the place that a client has without a context; 0 = none
   std::string grant = {};      // "": of a former tenant
@@ -93,6 +92,7 @@ struct KnownClient {
   std::vector<ClientConnection> connections = {};  // that have a context or channels that may be open, or are its own
   bool listed = false;                             // by the server, after the exit: something keeps it. Not stored
   std::vector<Channel> channels() const;
+  bool has_own() const { return std::ranges::find(connections, true, &ClientConnection::own) != connections.end(); }
   friend bool operator==(const KnownClient&, const KnownClient&) = default;
 };
 struct StoredClients {
@@ -112,8 +112,7 @@ bool look_at_descriptors(int pid, const std::function<bool(std::string_view chan
 // Adds the pipes that a process has open. false: as above.
 bool add_open_pipes(int pid, std::set<Channel>& pipes);
 
-// --- the clients
-// ------------------------------------------------------------------------------------------------------
+// --- the clients -----------------------------------------------------------------------------------------------------
 
 // The grant of each client process, recorded when the client connects through the grant's endpoint. A
 // process that has exited is not reported even before its exit is noticed (pidfd), so that an action on its pid in the
@@ -230,8 +229,7 @@ class ClientTable {
   bool pipes_known_ = true;  // the last look at the servers' pipes succeeded
 };
 
-// --- the relay
-// --------------------------------------------------------------------------------------------------------
+// --- the relay -------------------------------------------------------------------------------------------------------
 
 class RelayPassage;
 

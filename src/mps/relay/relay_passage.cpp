@@ -169,10 +169,6 @@ void RelayPassage::happens(RelayEvent event, RelayMessage packet) {
         return happens(RelayEvent::kClientGone);
       break;
     }
-    case RelayAction::kFarewell:
-      (void)send_packet(client_.fd.get(), kRelayEnd);
-      drop();
-      return relay_.ended(*this);
     case RelayAction::kIntroduce:
       introduce();
       break;
@@ -191,6 +187,9 @@ void RelayPassage::happens(RelayEvent event, RelayMessage packet) {
     case RelayAction::kDropDaemon:
       close(daemon_);
       break;
+    case RelayAction::kFarewell:
+      (void)send_packet(client_.fd.get(), kRelayEnd);
+      [[fallthrough]];
     case RelayAction::kEnd:
       drop();
       return relay_.ended(*this);

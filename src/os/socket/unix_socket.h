@@ -24,8 +24,7 @@ Result<Fd> listen_in_place_of(const std::string& path, int type = SOCK_STREAM, m
 // A connected socket, non-blocking.
 Result<Fd> connect_to(const std::string& path, int type = SOCK_STREAM);
 
-// --- what lies at the path of a socket, and whether a process answers there. Never blocks
-// -----------------------------
+// --- what lies at the path of a socket, and whether a process answers there. Never blocks ----------------------------
 
 // A bound socket keeps its inode alive even after the file was unlinked, so for as long as we serve no other file can
 // have our inode number: dev + inode say "ours" with certainty.
