@@ -354,8 +354,8 @@ void Endpoints::ended_badly(const std::string& grant, const Passage& passage) {
   const char* event = is_attempt(passage.end) ? "endpoint.attempt" : refused ? "endpoint.refused" : "endpoint.failed";
   log::warning(event, {{"pool", id_},
                        {"grant", grant},
-                       {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by},
-                       {"uid", passage.user},
+                       {"pid", passage.client.pid != 0 ? passage.client.pid : passage.connected_by.pid},
+                       {"uid", passage.connected_by.uid},
                        {"what", to_string(passage.end)},
                        {"why", passage.why},
                        {"suppressed", *suppressed}});

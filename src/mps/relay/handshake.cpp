@@ -154,7 +154,7 @@ RelayAction hear_client(Passage& passage, const RelayMessage& message, MonoTime 
     case RelayStage::kCredentials:
       if (!is_plain(message, kRelayCredentials) || !message.sender) return ended(passage, RelayEnd::kGarbled);
       // Root of a user namespace may write another pid of its own into the credentials, but cannot change SO_PEERCRED.
-      if (message.sender->pid != passage.connected_by) return ended(passage, RelayEnd::kNotItself);
+      if (message.sender->pid != passage.connected_by.pid) return ended(passage, RelayEnd::kNotItself);
       passage.client = *message.sender;
       passage.stage = RelayStage::kType;
       return RelayAction::kNothing;
@@ -218,7 +218,7 @@ bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times) {
   return true;
 }
 
-Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times) {
+Passage begin_passage(const RelaySender& connected_by, MonoTime now, const RelayTimes& times) {
   Passage passage;
   passage.connected_by = connected_by;
   enter(passage, RelayStage::kCredentials, now, times.words);

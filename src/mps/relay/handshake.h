@@ -160,8 +160,7 @@ struct Passage {
   RelayStage stage = RelayStage::kCredentials;
   RelayEnd end = RelayEnd::kLeft;  // once ended
   std::string why = {};            // with kRefused
-  int connected_by = 0;            // the process that connected (SO_PEERCRED); 0 = not known
-  std::uint32_t user = 0;          // its user
+  RelaySender connected_by;        // the process that connected (SO_PEERCRED); pid 0 = not known
   RelaySender client;              // set once it is known
   RelayQuestion question;          // with kAnswer
   std::size_t announced = 0;       // length of the next question in bytes; 0: the length comes next
@@ -209,7 +208,7 @@ enum class RelayAction {
 void carry(Passage& passage, MonoTime now, const RelayTimes& times);
 // Call after kComplete if no others wait. true: there is still time for the client to go on itself.
 bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times);
-Passage begin_passage(int connected_by, MonoTime now, const RelayTimes& times);
+Passage begin_passage(const RelaySender& connected_by, MonoTime now, const RelayTimes& times);
 // `message` counts with kFromClient and kFromDaemon only. After the end of the passage it returns kNothing.
 RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message, MonoTime now,
                  const RelayTimes& times);

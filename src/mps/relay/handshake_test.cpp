@@ -41,7 +41,7 @@ class RelayTest : public ::testing::Test {
     return step(passage_, RelayEvent::kServerSaid, {.bytes = std::string(bytes)}, now_, times_);
   }
   void until_taken() {
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(RelayStage::kTaken);
     carry(passage_, now_, times_);
   }
@@ -61,7 +61,7 @@ class RelayTest : public ::testing::Test {
 
   RelayTimes times_;
   MonoTime now_ = kStart;
-  Passage passage_ = begin_passage(kPid, kStart, times_);
+  Passage passage_ = begin_passage({kPid}, kStart, times_);
 };
 
 // Promise: mps/relay: A client passes in the measured order of messages.
@@ -84,7 +84,7 @@ TEST_F(RelayTest, AClientPassesInTheOrderThatWasMeasured) {
 TEST_F(RelayTest, OnlyNewClientsPassTheType) {
   for (unsigned type = 0; type < 256; ++type) {
     for (unsigned place = 0; place < 4; ++place) {
-      passage_ = begin_passage(kPid, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       say(kRelayCredentials);
       std::string bytes(4, '\0');
       bytes[place] = static_cast<char>(type);
@@ -103,7 +103,7 @@ TEST_F(RelayTest, WhatWasTriedIsDistinguished) {
                                              {"quit", RelayEnd::kOtherType},
                                              {"get_server_list\n", RelayEnd::kGarbled}};
   for (const auto& [bytes, end] : ends) {
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     say(kRelayCredentials);
     EXPECT_EQ(say(bytes), RelayAction::kEnd);
     expect_end(end);
@@ -116,7 +116,7 @@ TEST_F(RelayTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
   const std::string question = "get_default_active_thread_percentage\n" + std::string(1, '\0');
   const std::string length = std::string(1, static_cast<char>(question.size())) + std::string(7, '\0');
   const auto begin = [&] {
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     say(kRelayCredentials);
     say(std::string("\4\0\0\0", 4));
   };
@@ -163,7 +163,7 @@ TEST_F(RelayTest, CredentialsThatTheKernelDidNotAttachAreRefused) {
 }
 
 TEST_F(RelayTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
-  passage_ = begin_passage(0, kStart, times_);
+  passage_ = begin_passage({0}, kStart, times_);
   EXPECT_EQ(say(kRelayCredentials, RelaySender{0, 0, 0}), RelayAction::kNothing);
   EXPECT_EQ(say(kRelayNewClient), RelayAction::kAskTurn);
   EXPECT_EQ(passage_.client.pid, 0);
@@ -172,7 +172,7 @@ TEST_F(RelayTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
 TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
   for (const auto stage : {RelayStage::kCredentials, RelayStage::kType, RelayStage::kTaken}) {
     for (const bool cut : {false, true}) {
-      passage_ = begin_passage(kPid, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       until(stage);
       const auto bytes = stage == RelayStage::kCredentials ? kRelayCredentials
                          : stage == RelayStage::kType      ? kRelayNewClient
@@ -188,7 +188,7 @@ TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
 TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
   for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting, RelayStage::kIn}) {
     for (const auto bytes : {kRelayNewClient, kRelayTaken, kRelayCredentials, std::string_view{"\4\0\0\0", 4}}) {
-      passage_ = begin_passage(kPid, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       until(stage);
       ASSERT_EQ(passage_.stage, stage);
       EXPECT_EQ(say(bytes), RelayAction::kEnd) << static_cast<int>(stage);
@@ -210,7 +210,7 @@ TEST_F(RelayTest, AClientThatSaysTooMuchWhileTheDaemonLooksForAServerIsOneThatHu
 
 TEST_F(RelayTest, OnlyFourZeroBytesAcknowledge) {
   for (const auto bytes : {std::string_view{"\1\0\0\0", 4}, std::string_view{"\0\0\0\0\0", 5}, std::string_view{}}) {
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(RelayStage::kTaken);
     EXPECT_EQ(say(bytes), RelayAction::kEnd);
     expect_end(RelayEnd::kGarbled);
@@ -241,7 +241,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
       {RelayStage::kTaken, times_.alone, RelayEnd::kBrokeOff}};
   for (const auto& [stage, patience, end] : rows) {
     now_ = kStart;
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(stage);
     ASSERT_EQ(passage_.until, kStart + patience) << static_cast<int>(stage);
     now_ = kStart + patience - 1ns;
@@ -254,7 +254,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
 
 TEST_F(RelayTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
   for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting}) {
-    passage_ = begin_passage(kPid, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(stage);
     EXPECT_EQ(ended(passage_, RelayEnd::kAbandoned), RelayAction::kEnd);
     expect_end(RelayEnd::kAbandoned);
@@ -476,7 +476,7 @@ TEST_F(RelayTest, AClientThatLeavesADaemonWithoutAServerHasLeft) {
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
   happens(RelayEvent::kDaemonGone);
   expect_end(RelayEnd::kLeft);
-  passage_ = begin_passage(kPid, kStart, times_);
+  passage_ = begin_passage({kPid}, kStart, times_);
   until(RelayStage::kServer);
   happens(RelayEvent::kClientGone);
   now_ = *passage_.until;

@@ -247,10 +247,9 @@ void Relay::left(RelayPassage& passage, int pid) {
 
 void Relay::gone(int pid) {
   owner_.client_exited(pid);
-  owner_.clients_changed();
+  changed();
   if (clients_.contexts(pid) == 0) look();
   look_soon();
-  store_soon();
 }
 
 void Relay::context_ended(int pid, std::uint32_t context) {

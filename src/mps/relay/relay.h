@@ -5,9 +5,8 @@
 // the relay connects one client after the other, each with deadlines; a tenant that stalls delays the others by
 // RelayTimes::exchange (RelayTurns). While the pool does not serve, clients wait here, up to RelayTimes::turn.
 //
-// Where grants have different limits, the relay sets a grant's limits on the daemon before it connects a client of that
-// grant (`prepare`), and connects no client with different limits until the server's reply and its log show that it has
-// accepted that one. Measured: a client receives its limits while it connects
+// The relay sets a grant's limits on the daemon before it connects a client of that grant (`prepare`), and connects the
+// next client once the server has accepted that one. Measured: a client receives its limits while it connects
 // (docs/internals/evidence/shares.md). Not for the pool's own commands, which go to `control_privileged`.
 //
 // Loop thread only. It calls its owner in callbacks of the loop; these calls may call the relay.

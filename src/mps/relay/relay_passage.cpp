@@ -20,8 +20,7 @@ RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os
       grant_(std::move(grant)),
       peer_(peer_of(client.get())),
       times_(relay.settings_.times),
-      state_(begin_passage(peer_.sender.pid, loop_.now(), times_)) {
-  state_.user = peer_.sender.uid;
+      state_(begin_passage(peer_.sender, loop_.now(), times_)) {
   client_.fd = std::move(client);
 }
 
