@@ -47,11 +47,6 @@ PluginHostSettings complete(PluginHostSettings settings) {
 
 // --- the two directions of kubelet's device plugin API for one resource ---------------------------------------------
 
-struct CallCounts {
-  std::atomic<std::uint64_t> allocations = 0;  // containers that received a grant
-  std::atomic<std::uint64_t> refused = 0;      // Allocate calls that did not
-};
-
 // kubelet's questions about one resource, answered right on gRPC's threads: no lock of ours is held while Answers
 // thinks and the loop is not involved, so kubelet's re-entrant Register cannot wait for itself and a busy loop delays
 // no pod. Methods in PascalCase are kubelet calling us.
@@ -59,16 +54,18 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
  public:
   // on_streams, on_counts: on gRPC's threads, after streams came or went, after calls were counted. All references must
   // outlive the server.
-  DevicePluginService(std::string resource, Answers& answers, CallCounts& counts, std::function<void()> on_streams,
+  DevicePluginService(std::string resource, Answers& answers, std::function<void()> on_streams,
                       std::function<void()> on_counts)
       : resource_(std::move(resource)),
         answers_(answers),
-        counts_(counts),
         on_counts_(std::move(on_counts)),
         streams_(std::move(on_streams)) {}
 
   // Of one resource: what ListAndWatch sends.
   Streams<v1beta1::ListAndWatchResponse>& streams() { return streams_; }
+  const Streams<v1beta1::ListAndWatchResponse>& streams() const { return streams_; }
+  std::uint64_t allocations() const { return allocations_; }
+  std::uint64_t refused() const { return refused_; }
 
   grpc::ServerUnaryReactor* GetDevicePluginOptions(grpc::CallbackServerContext* context, const v1beta1::Empty*,
                                                    v1beta1::DevicePluginOptions* response) override {
@@ -91,9 +88,9 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
                                      v1beta1::AllocateResponse* response) override {
     const Status done = allocate_all(*request, *response);
     if (done) {
-      counts_.allocations += static_cast<std::uint64_t>(request->container_requests_size());
+      allocations_ += static_cast<std::uint64_t>(request->container_requests_size());
     } else {
-      ++counts_.refused;
+      ++refused_;
     }
     on_counts_();
     return answer(context, done);
@@ -153,8 +150,9 @@ class DevicePluginService final : public v1beta1::DevicePlugin::CallbackService 
 
   const std::string resource_;
   Answers& answers_;
-  CallCounts& counts_;
   const std::function<void()> on_counts_;
+  std::atomic<std::uint64_t> allocations_ = 0;  // containers that received a grant
+  std::atomic<std::uint64_t> refused_ = 0;      // Allocate calls that did not
   Streams<v1beta1::ListAndWatchResponse> streams_;
 };
 
@@ -241,14 +239,14 @@ class Plugin {
       : loop_(loop),
         settings_(settings),
         kubelet_(kubelet),
-        answers_(answers),
         resource_(std::move(resource)),
         socket_name_(socket_name_of(resource_)),
         socket_path_(settings.plugin_dir + "/" + socket_name_),
         on_change_(std::move(on_change)),
         backoff_(settings.retry_first, settings.retry_most, settings.seed ^ stable_hash(resource_)),
         signal_(loop, [this] { turn(); }),
-        counted_(loop, on_change_, kCountsWait) {}
+        counted_(loop, on_change_, kCountsWait),
+        service_(resource_, answers, [this] { signal_.raise(); }, [this] { counted_.raise(); }) {}
   ~Plugin() {
     registering_.reset();
     unbind();
@@ -261,7 +259,7 @@ class Plugin {
     advertised_ = advertised;  // also when it is the same: then its slots are those of the snapshot
     if (same) return;
     devices_ = std::make_shared<const v1beta1::ListAndWatchResponse>(to_message(advertised));
-    if (service_) service_->streams().offer(devices_);
+    service_.streams().offer(devices_);
   }
 
   void look() {
@@ -283,12 +281,12 @@ class Plugin {
             .endpoint = socket_name_,
             .serving = in_place_,
             .registered = registered_ && problem_.empty(),
-            .watchers = service_ ? service_->streams().count().open : 0,
+            .watchers = service_.streams().count().open,
             .problem = problem_,
             .note = note_,
             .registrations = registrations_,
-            .allocations = counts_.allocations,
-            .refused = counts_.refused};
+            .allocations = service_.allocations(),
+            .refused = service_.refused()};
   }
 
  private:
@@ -306,7 +304,7 @@ class Plugin {
       case SocketServer::Place::kTaken:
         // kubelet reads every stream it has, also that of a plugin since replaced: ours would contradict the
         // newcomer's.
-        service_->streams().finish_all();
+        service_.streams().finish_all();
         forget_registration();
         retry_.stop();
         problem_ = fmt::format("{} serves {} now, at {}; this one stands back until it is gone",
@@ -327,17 +325,13 @@ class Plugin {
     forget_registration();
     unbind();
     deserted_ = false;
-    auto service = std::make_unique<DevicePluginService>(
-        resource_, answers_, counts_, [this] { signal_.raise(); }, [this] { counted_.raise(); });
-    // The first list is there before the first stream can be.
-    if (devices_) service->streams().offer(devices_);
+    service_.streams().accept();
     auto opened =
-        SocketServer::open({service.get()}, settings_.plugin_dir, socket_name_, loop_.now(), settings_.stop_within);
+        SocketServer::open({&service_}, settings_.plugin_dir, socket_name_, loop_.now(), settings_.stop_within);
     if (!opened) {
       retry_later(to_string(within(opened.error(), fmt::format("cannot serve {}", resource_))));
       return;
     }
-    service_ = std::move(service);
     server_ = std::move(*opened);
     retry_.stop();
     backoff_.reset();
@@ -348,9 +342,8 @@ class Plugin {
   }
 
   void unbind() {
-    if (service_) service_->streams().close();  // an open one would keep the server waiting until its deadline
+    service_.streams().close();  // an open one would keep the server waiting until its deadline
     server_.reset();
-    service_.reset();
   }
 
   void forget_registration() {
@@ -379,7 +372,7 @@ class Plugin {
   // Before every registration all earlier streams end: an old stream's end disconnects the new client in kubelets
   // before kubernetes/kubernetes#135437.
   bool streams_are_over() {
-    auto& streams = service_->streams();
+    auto& streams = service_.streams();
     streams.finish_all();
     const bool over = streams.count().ending == 0;
     if (!over && !streams_end_by_) streams_end_by_ = loop_.now() + settings_.stop_within;
@@ -393,7 +386,7 @@ class Plugin {
   }
 
   void watch_the_watchers() {
-    const auto count = service_->streams().count();
+    const auto count = service_.streams().count();
     const bool lost = count.lost != lost_before_;
     // Of several streams (an older instance's registration reaches our path too) kubelet believes only one, and which
     // one is not known here: the loss of any counts as the loss of that one.
@@ -413,7 +406,7 @@ class Plugin {
     // kubelet opens one stream per registration and never a second (kubernetes/kubernetes#92958).
     unwatched_.start(lost ? settings_.lost_grace : settings_.unwatched_grace, [this] {
       registered_ = false;
-      const bool ended = service_->streams().count().lost != lost_before_;
+      const bool ended = service_.streams().count().lost != lost_before_;
       retry_later(fmt::format(
           "kubelet accepted {} and {}; registering it again", resource_,
           ended ? fmt::format("ended its stream (the list has {} slots in {} bytes, and kubelet receives at most {})",
@@ -424,7 +417,7 @@ class Plugin {
   }
 
   void start_registering() {
-    lost_before_ = service_->streams().count().lost;
+    lost_before_ = service_.streams().count().lost;
     registering_ = std::make_unique<RegisterCall>(settings_.kubelet_socket, resource_, socket_name_,
                                                   settings_.registration_deadline, [this] { signal_.raise(); });
   }
@@ -451,7 +444,6 @@ class Plugin {
   os::Loop& loop_;
   const PluginHostSettings& settings_;
   const std::optional<os::SocketFile>& kubelet_;  // its socket
-  Answers& answers_;
   const std::string resource_;
   const std::string socket_name_;
   const std::string socket_path_;
@@ -464,7 +456,6 @@ class Plugin {
   os::Timer recheck_{loop_};
   std::optional<plan::Advertised> advertised_;
   std::shared_ptr<const v1beta1::ListAndWatchResponse> devices_;
-  CallCounts counts_;
 
   bool registered_ = false;
   bool in_place_ = false;
@@ -477,7 +468,7 @@ class Plugin {
 
   LoopSignal signal_;  // this and the next outlive those below, whose threads raise them
   LoopSignal counted_;
-  std::unique_ptr<DevicePluginService> service_;
+  DevicePluginService service_;
   std::unique_ptr<SocketServer> server_;
   std::unique_ptr<RegisterCall> registering_;
 };

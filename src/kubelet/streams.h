@@ -50,13 +50,17 @@ class Streams {
     for (Stream* stream : streams_) stream->end();
   }
 
-  // finish_all, and every later one is refused.
+  // finish_all, and every later one is refused, until they are accepted again.
   void close() {
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
     }
     finish_all();
+  }
+  void accept() {
+    const std::lock_guard lock(mutex_);
+    closed_ = false;
   }
 
   struct Count {
