@@ -194,7 +194,9 @@ class EntryPlan {
     cut();
     if (mps_) {
       check_client_capacity();
-      check_minimums();
+      // Of the first device that has any.
+      for (const std::size_t none = base_.problems.size(); const Candidate& candidate : candidates_)
+        if (base_.problems.size() == none) check_minimums(candidate.device);
       note_larger_slots(entry_, candidates_, notes);
       if (candidates_.empty()) return;
     }
@@ -304,16 +306,8 @@ class EntryPlan {
     report(slots_field(), is + what, remedy + more);
   }
 
-  // Problems of the first device whose slots are too small for a program to start in one, or larger than the device. If
-  // a container may hold several slots, only a minimum that no number of them reaches is a Problem.
-  void check_minimums() {
-    const std::size_t before = base_.problems.size();
-    for (const Candidate& candidate : candidates_) {
-      check_minimums(candidate.device);
-      if (base_.problems.size() > before) return;
-    }
-  }
-
+  // Problems of slots that are too small for a program to start in one, or larger than the device. If a container may
+  // hold several slots, only a minimum that no number of them reaches is a Problem.
   void check_minimums(const PlannedDevice& device) {
     const std::string name = fmt::format("GPU {} ({})", device.index, device.uuid);
     const Bytes slot = device.share.memory;

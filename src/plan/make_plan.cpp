@@ -31,11 +31,8 @@ void merge_names(const Config& config, Drafts& drafts, std::vector<Problem>& pro
       continue;
     }
     if (!first.resource.devices.empty() && !second.resource.devices.empty()) {
-      const Draft& said =
-          first.entry == nullptr || (second.entry != nullptr && second.entry->place.line > first.entry->place.line)
-              ? second
-              : first;
-      const Draft& other = &said == &first ? second : first;
+      const bool is_second = second.entry != nullptr;
+      const Draft &said = is_second ? second : first, &other = is_second ? first : second;
       const bool pattern = said.entry != nullptr && !said.entry->names.empty();
       const SharedResource& entry = said.entry != nullptr ? *said.entry : config.sharing.resources.front();
       problems.push_back(entry_problem(

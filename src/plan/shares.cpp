@@ -20,22 +20,14 @@ Percent whole_if_same(Percent exact, Percent whole, std::uint32_t sm_count) {
   return whole.hundredths > 0 && sms_at(whole, sm_count) == sms_at(exact, sm_count) ? whole : exact;
 }
 
-// The nearest trusted count above (or below) that of `threads`, as a percentage.
-std::optional<Percent> trusted_above(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted) {
+// The nearest trusted count above, or below, that of `threads`, as a percentage.
+std::optional<Percent> trusted_beside(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted,
+                                      bool above) {
   const std::uint32_t most = sms_at(kAll, sm_count);
-  for (std::uint32_t sms = sms_at(threads, sm_count); sms < most;) {
-    sms = std::min(sms + 2, most);
+  for (std::uint32_t sms = sms_at(threads, sm_count); above ? sms < most : sms > kFewestSms + 1;) {
+    sms = above ? std::min(sms + 2, most) : (sms - 1) / 2 * 2;
     if (!is_trusted(sms, trusted)) continue;
-    const Percent exact = least_for(sms, sm_count);
-    return whole_if_same(exact, Percent::whole((exact.hundredths + 99) / 100), sm_count);
-  }
-  return std::nullopt;
-}
-
-std::optional<Percent> trusted_below(Percent threads, std::uint32_t sm_count, std::span<const SmSpan> trusted) {
-  for (std::uint32_t sms = sms_at(threads, sm_count); sms > kFewestSms + 1;) {
-    sms = (sms - 1) / 2 * 2;
-    if (!is_trusted(sms, trusted)) continue;
+    if (above) return threads_for(sms, sm_count);
     const Percent exact{least_for(sms + 1, sm_count).hundredths - 1};  // the largest that does not yield another pair
     return whole_if_same(exact, Percent::whole(exact.hundredths / 100), sm_count);
   }
@@ -151,8 +143,8 @@ Percent round_to_trusted(Percent threads, std::uint32_t sm_count, std::span<cons
   if (rounding == config::SmRounding::kOff || sm_count == 0 || is_trusted(sms_at(threads, sm_count), trusted))
     return threads;
   if (rounding == config::SmRounding::kDown)
-    if (const auto below = trusted_below(threads, sm_count, trusted)) return *below;
-  return trusted_above(threads, sm_count, trusted).value_or(threads);
+    if (const auto below = trusted_beside(threads, sm_count, trusted, false)) return *below;
+  return trusted_beside(threads, sm_count, trusted, true).value_or(threads);
 }
 
 std::vector<std::uint32_t> request_sizes(std::uint32_t slots) {
