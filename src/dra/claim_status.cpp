@@ -29,12 +29,6 @@ bool is_same_device(const Json& a, const Json& b) {
                              [&](const char* key) { return text_at(a, key) == text_at(b, key); });
 }
 
-Json entries_of(const ClaimStatus& status) {
-  Json entries = Json::array();
-  for (const auto& entry : status.entries) entries.push_back(json_of(entry));
-  return entries;
-}
-
 const Json& stored_devices(const Json& stored) {
   return list_at(map_at(stored, "status"), "devices");
 }
@@ -77,31 +71,24 @@ std::string part_text(const Part& part) {
   return fmt::format("at most {} MiB and {} SMs of {}", part.limits.memory.in_mib(), part.limits.sms, part.gpu_uuid);
 }
 
-std::string apply_body(const ClaimStatus& status, const Json& stored, WallTime now) {
-  Json entries = entries_of(status);
-  for (Json& entry : entries) {
+std::optional<std::string> changed_status(const ClaimStatus& status, const Json& stored, WallTime now) {
+  Json entries = Json::array();
+  for (const auto& text : status.entries) {
+    Json& entry = entries.emplace_back(json_of(text));
     for (Json& condition : entry["conditions"]) {
       auto since = time_of(stored, entry, condition);
       condition[kTime] = since.empty() ? kube::utc_seconds(now) : std::move(since);
     }
   }
+  Json ours = Json::array();
+  for (const Json& entry : stored_devices(stored))
+    if (text_at(entry, "driver") == status.driver) ours.push_back(entry);
+  if (std::ranges::is_permutation(ours, entries)) return std::nullopt;
   return json_text(Json{
       {"apiVersion", "resource.k8s.io/v1"},
       {"kind", "ResourceClaim"},
       {"metadata", {{"name", status.name.name}, {"namespace", status.name.claim_namespace}, {"uid", status.name.uid}}},
       {"status", {{"devices", std::move(entries)}}}});
-}
-
-bool has_status(const Json& stored, const ClaimStatus& status) {
-  Json ours = Json::array();
-  for (Json entry : stored_devices(stored)) {
-    if (text_at(entry, "driver") != status.driver) continue;
-    if (const auto conditions = entry.find("conditions"); conditions != entry.end() && conditions->is_array())
-      for (Json& condition : *conditions)
-        if (condition.is_object()) condition.erase(kTime);
-    ours.push_back(std::move(entry));
-  }
-  return std::ranges::is_permutation(ours, entries_of(status));
 }
 
 }  // namespace tranche::dra

@@ -6,6 +6,7 @@
 //
 // Source: staging/src/k8s.io/api/resource/v1/types.go; pkg/registry/resource/resourceclaim (what is refused).
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,9 +34,8 @@ std::string claim_status_path(const ClaimName& claim);  // with the query of a s
 // "at most 6144 MiB and 30 SMs of GPU-…": what a container has of the part's GPU.
 std::string part_text(const Part& part);
 
-// `stored`: the ResourceClaim as the API server has it. A condition whose status stays keeps its lastTransitionTime.
-std::string apply_body(const ClaimStatus& status, const nlohmann::json& stored, WallTime now);
-// Whether the driver's entries in `stored` are those of `status`, whatever their times.
-bool has_status(const nlohmann::json& stored, const ClaimStatus& status);
+// What to apply; nullopt: the driver's entries in `stored`, the ResourceClaim as the API server has it, are those of
+// `status`. A condition whose status stays keeps its lastTransitionTime.
+std::optional<std::string> changed_status(const ClaimStatus& status, const nlohmann::json& stored, WallTime now);
 
 }  // namespace tranche::dra

@@ -566,7 +566,7 @@ TEST_F(NodeDra, ALostRecordIsReadBackFromTheSpecificationAndStillCounts) {
   auto waiting = std::async(std::launch::async, [&] { return kubelet_dra_->prepare({second}); });
   ASSERT_TRUE(until_says(*program("node"), "hold 20 of 100 cores"));
   EXPECT_EQ(unprepare(second), "");
-  EXPECT_THAT(waiting.get()->at(second.uid).error, HasSubstr("kubelet unprepares the claim"));
+  EXPECT_THAT(waiting.get()->at(second.uid).error, HasSubstr("hold 20 of 100 cores"));
   EXPECT_EQ(unprepare(claim), "");
   EXPECT_FALSE(fs::exists(spec_path(claim)));
   EXPECT_EQ(endpoints(), 0u);

@@ -80,40 +80,23 @@ void Claims::on_changed(const std::string& uid, std::size_t at, Act what, const 
     log_change("claim.partition_made", claim, part, *device);
   }
   if (!is_there(*device)) callbacks_.rescan();
-  wait_for(*device, [this, uid, at, done](const Status& there) {
-    if (!there) return done(there);
-    make_instances(uid, at + 1, done);
+  wait(uid, kScanPatience, [this, uid, at, device = *device, done](bool last) {
+    const bool there = is_there(device);
+    if (there) {
+      make_instances(uid, at + 1, done);
+    } else if (last) {
+      done(fail(Kind::kUnavailable,
+                "the driver made the MIG device and the scan of the GPUs does not have it yet, "
+                "or not the device nodes that open it; kubelet asks again",
+                device));
+    }
+    return there || last;
   });
 }
 
 bool Claims::is_there(const std::string& device) const {
   return inputs_.mig_devices.contains(device) &&
          std::ranges::find(inputs_.gpus, device, &plan::PlannedDevice::uuid) != inputs_.gpus.end();
-}
-
-void Claims::wait_for(const std::string& device, Ended done) {
-  if (is_there(device)) return done({});
-  const auto at = coming_.insert(coming_.end(), Coming{device, std::move(done), std::make_unique<os::Timer>(loop_)});
-  at->timer->start(kScanPatience, [this, at] {
-    const auto late = std::move(*at);
-    coming_.erase(at);
-    late.done(fail(Kind::kUnavailable,
-                   "the driver made the MIG device and the scan of the GPUs does not have it yet, "
-                   "or not the device nodes that open it; kubelet asks again",
-                   late.device));
-  });
-}
-
-void Claims::look_for_devices() {
-  std::list<Coming> there;
-  for (auto at = coming_.begin(); at != coming_.end();) {
-    const auto one = at++;
-    if (is_there(one->device)) there.splice(there.end(), coming_, one);
-  }
-  for (auto& each : there) {
-    each.timer->stop();
-    each.done({});
-  }
 }
 
 void Claims::remove_instances(const std::string& uid, std::size_t at, Ended done) {

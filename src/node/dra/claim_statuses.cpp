@@ -80,7 +80,11 @@ std::map<std::string, dra::ClaimStatus> claim_statuses(const dra::PreparedClaims
 }
 
 ClaimStatuses::ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims& claims, Callbacks callbacks)
-    : loop_(loop), link_(link), claims_(claims), callbacks_(std::move(callbacks)) {}
+    : loop_(loop),
+      link_(link),
+      claims_(claims),
+      callbacks_(std::move(callbacks)),
+      backoff_(kFirstRetry, kMostRetry, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {}
 
 void ClaimStatuses::look() {
   if (!settle_.running()) settle_.start(kSettle, [this] { take(); });
@@ -90,10 +94,7 @@ void ClaimStatuses::look() {
 void ClaimStatuses::take() {
   auto wanted = callbacks_.wanted();
   for (const auto& [uid, entry] : entries_) wanted.try_emplace(uid, entry.wanted.name, entry.wanted.driver);
-  for (auto& [uid, status] : wanted) {
-    const Backoff backoff(kFirstRetry, kMostRetry, stable_hash(uid));
-    entries_.try_emplace(uid, Entry{.backoff = backoff}).first->second.wanted = std::move(status);
-  }
+  for (auto& [uid, status] : wanted) entries_[uid].wanted = std::move(status);
   step();
 }
 
@@ -106,7 +107,7 @@ void ClaimStatuses::step() {
   std::optional<MonoTime> next;
   for (const auto& [uid, entry] : entries_) {
     if (entry.written == entry.wanted) continue;
-    if (link_.client() != nullptr && entry.due <= loop_.now()) return read(uid);
+    if (link_.client() != nullptr && entry.due <= loop_.now()) return write(uid);
     next = std::min(next.value_or(entry.due), entry.due);
   }
   if (!next) return report({});
@@ -114,21 +115,17 @@ void ClaimStatuses::step() {
   retry_.start(std::max(wait, Duration::zero()), [this] { step(); });
 }
 
-void ClaimStatuses::read(const std::string& uid) {
-  request_ =
-      link_.client()->get(dra::claim_path(entries_.at(uid).wanted.name), [this, uid](const kube::KubeAnswer& answer) {
-        const auto claim = json_of(answer.body);
-        const auto& wanted = entries_.at(uid).wanted;
-        if (text_at(map_at(claim, "metadata"), "uid") == uid && !dra::has_status(claim, wanted))
-          return write(uid, wanted, claim);
-        on_answer(uid, wanted, answer);
-      });
-}
-
-void ClaimStatuses::write(const std::string& uid, const dra::ClaimStatus& wanted, const nlohmann::json& stored) {
-  request_ =
-      link_.client()->apply(dra::claim_status_path(wanted.name), dra::apply_body(wanted, stored, loop_.wall_now()),
-                            [this, uid, wanted](const kube::KubeAnswer& answer) { on_answer(uid, wanted, answer); });
+void ClaimStatuses::write(const std::string& uid) {
+  const auto wanted = entries_.at(uid).wanted;
+  request_ = link_.client()->get(dra::claim_path(wanted.name), [this, uid, wanted](const kube::KubeAnswer& answer) {
+    const auto claim = json_of(answer.body);
+    const bool same = text_at(map_at(claim, "metadata"), "uid") == uid;
+    const auto body = same ? dra::changed_status(wanted, claim, loop_.wall_now()) : std::nullopt;
+    if (!body) return on_answer(uid, wanted, answer);
+    request_ = link_.client()->apply(
+        dra::claim_status_path(wanted.name), *body,
+        [this, uid, wanted](const kube::KubeAnswer& written) { on_answer(uid, wanted, written); });
+  });
 }
 
 // A claim that is gone, or whose name a later one has, needs no status. An older claim's entry goes with it.
@@ -136,20 +133,16 @@ void ClaimStatuses::on_answer(const std::string& uid, const dra::ClaimStatus& wa
   auto& entry = entries_.at(uid);
   if (answer.status == kube::http::kOk || answer.status == kube::http::kNotFound) {
     entry.written = wanted;
-    entry.backoff.reset();
-  } else {
-    fail(entry, answer);
+    backoff_.reset();
+    return step();
   }
-  step();
-}
-
-void ClaimStatuses::fail(Entry& entry, const kube::KubeAnswer& answer) {
   const bool refused = answer.status == kube::http::kForbidden || answer.status == kube::http::kUnprocessable;
   std::string why = kube::why_not(answer);
   if (refused) why += "; give this pod's service account the rights of deploy/rbac/dra.yaml";
-  entry.due = loop_.now() + (refused ? kMostRetry : entry.backoff.next());
-  if (answer.status == kube::http::kConflict) return;  // perhaps a later claim of this name: it is read again
-  report(fmt::format("status.devices of the claim {} is not written: {}", dra::to_string(entry.wanted.name), why));
+  entry.due = loop_.now() + (refused ? kMostRetry : backoff_.next());
+  if (answer.status != kube::http::kConflict)  // perhaps a later claim of this name: it is read again
+    report(fmt::format("status.devices of the claim {} is not written: {}", dra::to_string(entry.wanted.name), why));
+  step();
 }
 
 void ClaimStatuses::report(std::string problem) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "cdi/live/write_specs.h"
 #include "dra/claim_spec.h"
 #include "dra/claim_status.h"
@@ -106,7 +105,7 @@ void Claims::give_up(std::function<void()> done) {
   standing_ = ClaimsStanding::kGivenUp;
   given_up_ = std::move(done);
   reopen_timer_.stop();
-  for (auto& each : std::exchange(waiting_, {})) each.done(std::unexpected(with_newer_agent()));
+  try_again();  // those that wait for room do not wait any longer
   if (jobs_.empty()) end_of_jobs();
 }
 
@@ -151,8 +150,7 @@ void Claims::follow(ClaimInputs inputs) {
   const bool first = !std::exchange(inputs_known_, true);
   inputs_ = std::move(inputs);
   if (first) restore_specs();
-  look_for_devices();
-  look_for_room();
+  try_again();
 }
 
 // --- one thing at a time for each claim ----------------------------------------------------------------------------
@@ -200,8 +198,6 @@ void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
 }
 
 void Claims::read(const dra::ClaimName& claim, Prepared done) {
-  if (!kube::parse_object_name(claim.claim_namespace + "/" + claim.name))
-    return done(fail(Kind::kInvalid, "kubelet names a claim that cannot be: " + in_quotes(dra::to_string(claim))));
   if (!inputs_known_)
     return done(fail(Kind::kUnavailable, "the GPUs of this node are not known yet; kubelet asks again"));
   auto* api = link_.client();
@@ -215,41 +211,38 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
     if (answer.status != kube::http::kOk || !answer.why.empty()) return done(std::unexpected(refusal(answer, claim)));
     const auto read = dra::read_claim(answer.body, claim, inputs_.offered.driver);
     if (!read) return done(std::unexpected(read.error()));
-    decide({*read, done});
+    decide(*read, done);
   });
 }
 
-// One that does not fit waits, once.
-void Claims::decide(Asked asked) {
-  auto decided = dra::prepare(asked.claim, inputs_.offered, prepared_);
-  if (decided) {
-    for (const auto& what : dra::without_effect(asked.claim.configs))
-      log::warning("claim.without_effect", {{"claim", dra::to_string(asked.claim.name)}, {"what", what}});
-    return make(*decided, true, std::move(asked.done));
-  }
-  const bool patient = !asked.patience || asked.patience->running();
-  if (!patient || decided.error().kind != Kind::kConflict || standing_ != ClaimsStanding::kOurs)
-    return asked.done(std::unexpected(std::move(decided).error()));
-  if (!asked.patience) {
-    log::info("claim.waits", {{"claim", dra::to_string(asked.claim.name)}, {"why", decided.error()}});
-    asked.patience = std::make_unique<os::Timer>(loop_);
-    asked.patience->start(kRoomPatience, [this, uid = asked.claim.name.uid] {
-      if (auto late = take_waiting(uid)) decide(*std::move(late));
-    });
-  }
-  waiting_.push_back(std::move(asked));
+void Claims::decide(const dra::Claim& claim, const Prepared& done) {
+  wait(claim.name.uid, kRoomPatience, [this, claim, done, waits = false](bool last) mutable {
+    const auto decided = dra::prepare(claim, inputs_.offered, prepared_);
+    if (!decided && decided.error().kind == Kind::kConflict && !last && standing_ == ClaimsStanding::kOurs) {
+      if (!std::exchange(waits, true))
+        log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", decided.error()}});
+      return false;
+    }
+    if (!decided) {
+      done(std::unexpected(decided.error()));
+      return true;
+    }
+    for (const auto& what : dra::without_effect(claim.configs))
+      log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
+    make(*decided, true, done);
+    return true;
+  });
 }
 
-std::optional<Claims::Asked> Claims::take_waiting(const std::string& uid) {
-  const auto at = std::ranges::find(waiting_, uid, [](const Asked& each) { return each.claim.name.uid; });
-  if (at == waiting_.end()) return std::nullopt;
-  std::optional taken(std::move(*at));
-  waiting_.erase(at);
-  return taken;
+void Claims::wait(const std::string& uid, Duration patience, std::function<bool(bool last)> attempt) {
+  if (attempt(false)) return;
+  auto& added = waiting_.emplace_back(uid, std::move(attempt), std::make_unique<os::Timer>(loop_));
+  added.patience->start(patience, [this, uid] { try_again(uid, true); });
 }
 
-void Claims::look_for_room() {  // none waits before the GPUs are known
-  for (auto& each : std::exchange(waiting_, {})) decide(std::move(each));
+void Claims::try_again(const std::string& uid, bool last) {
+  for (auto& each : std::exchange(waiting_, {}))
+    if ((!uid.empty() && each.uid != uid) || !each.attempt(last)) waiting_.push_back(std::move(each));
 }
 
 // Written down first: what is opened for it is then known as the claim's, whatever happens.
@@ -356,7 +349,7 @@ Result<std::vector<kubelet::DraDevice>> Claims::describe(const dra::PreparedClai
 void Claims::unprepare(const dra::ClaimName& claim, Unprepared done) {
   if (standing_ == ClaimsStanding::kGivenUp) return done(std::unexpected(with_newer_agent()));
   // A prepare that waits for this claim fails now: kubelet has given the claim up.
-  if (const auto gone = take_waiting(claim.uid)) gone->done(fail(Kind::kConflict, "kubelet unprepares the claim"));
+  try_again(claim.uid, true);
   enqueue(claim.uid, [this, claim, done = std::move(done)] {
     const Unprepared answer = [this, claim, done](Status status) {
       if (!status) log::warning("claim.not_unprepared", {{"claim", dra::to_string(claim)}, {"why", status.error()}});
@@ -381,7 +374,7 @@ void Claims::end(const std::string& uid, const Ended& done) {
   const auto ended = [this, uid, done](const Status& removed) {
     done(removed ? forget(uid) : removed);
     callbacks_.changed();
-    look_for_room();
+    try_again();
   };
   close(std::move(endpoints), [this, uid, ended](const Status& closed) {
     if (!closed) return ended(closed);

@@ -12,7 +12,6 @@
 // is done in order, one thing at a time; claims do not wait for each other. Loop thread only.
 #include <deque>
 #include <functional>
-#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -122,15 +121,10 @@ class Claims final : public kubelet::DraAnswers {
   using Job = std::function<void()>;
   using Ended = std::function<void(Status)>;
   using Act = mig::MigPartition::What;
-  struct Asked {
-    dra::Claim claim;
-    Prepared done;
-    std::unique_ptr<os::Timer> patience = {};  // for room on a GPU; absent: it has not waited
-  };
-  struct Coming {  // a MIG device, in the agent's scan
-    std::string device;
-    Ended done;
-    std::unique_ptr<os::Timer> timer;
+  struct Waiting {
+    std::string uid;
+    std::function<bool(bool last)> attempt;  // false: not yet
+    std::unique_ptr<os::Timer> patience;
   };
 
   // --- one thing at a time for each claim -------------------------------------------------------------------------
@@ -140,9 +134,7 @@ class Claims final : public kubelet::DraAnswers {
 
   // --- prepare ----------------------------------------------------------------------------------------------------
   void read(const dra::ClaimName& claim, Prepared done);
-  void decide(Asked asked);
-  std::optional<Asked> take_waiting(const std::string& uid);
-  void look_for_room();
+  void decide(const dra::Claim& claim, const Prepared& done);
   enum class Opening { kNew, kAgain, kMissing };
   void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, Ended done);
@@ -163,8 +155,10 @@ class Claims final : public kubelet::DraAnswers {
   void on_changed(const std::string& uid, std::size_t at, Act what, const Result<std::string>& device,
                   const Ended& done);
   bool is_there(const std::string& device) const;
-  void wait_for(const std::string& device, Ended done);
-  void look_for_devices();
+
+  // --- what waits for room on a GPU, or for a MIG device in the agent's scan --------------------------------------
+  void wait(const std::string& uid, Duration patience, std::function<bool(bool last)> attempt);
+  void try_again(const std::string& uid = {}, bool last = false);  // of all claims without a UID
 
   void load();
   void find_lost();
@@ -194,8 +188,7 @@ class Claims final : public kubelet::DraAnswers {
   std::map<std::string, std::string> not_reopened_;  // by UID: why, as was logged last; "" = it was reopened
   std::set<std::string> opened_;                     // grants, over the present connection to `tranche mps`
   std::map<std::string, std::deque<Job>> jobs_;      // by UID; the first one runs
-  std::list<Asked> waiting_;                         // for room
-  std::list<Coming> coming_;
+  std::vector<Waiting> waiting_;
   std::map<std::string, kube::PendingRequest> asked_;  // by UID
   std::unique_ptr<os::DirWatch> specs_watch_;
   os::Timer reopen_timer_{loop_};
@@ -227,21 +220,19 @@ class ClaimStatuses {
     dra::ClaimStatus wanted = {};
     std::optional<dra::ClaimStatus> written = {};  // what the API server has
     MonoTime due{};                                // later where it failed
-    Backoff backoff;
   };
 
   void take();
   void step();
-  void read(const std::string& uid);
-  void write(const std::string& uid, const dra::ClaimStatus& wanted, const nlohmann::json& stored);
+  void write(const std::string& uid);
   void on_answer(const std::string& uid, const dra::ClaimStatus& wanted, const kube::KubeAnswer& answer);
-  void fail(Entry& entry, const kube::KubeAnswer& answer);
   void report(std::string problem);
 
   os::Loop& loop_;
   kube::KubeLink& link_;
   const Claims& claims_;
   const Callbacks callbacks_;
+  Backoff backoff_;
   std::map<std::string, Entry> entries_;  // by UID
   kube::PendingRequest request_;
   std::string problem_;
