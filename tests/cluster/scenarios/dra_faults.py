@@ -46,8 +46,8 @@ def forged(scene):
     def result(device="gpu-0-shared", memory="6Gi", cores="20", **more):
         return {"request": "gpu", "driver": DRIVER, "pool": NODE, "device": device, "shareID": SHARE, "consumedCapacity": {"memory": memory, "cores": cores}, **more}
     field = "status.allocation.devices.results[0]"
-    rows = {"negative": (result(memory="-6Gi"), f'{field}.consumedCapacity["memory"]'), "overfull": (result(memory="200Gi"), "of memory, and"), "cores": (result(cores="101"), "consumes 101 of cores"),
-            "gone": (result(device="gpu-7-shared"), "device gpu-7-shared is not on this node any more"), "unlimited": (result(memory="0"), "consumes 0 of memory")}
+    rows = {"negative": (result(memory="-6Gi"), f'{field}.consumedCapacity["memory"]'), "overfull": (result(memory="200Gi"), "consumes 204800 MiB of memory"), "cores": (result(cores="101"), "of memory and 101 cores"),
+            "gone": (result(device="gpu-7-shared"), "device gpu-7-shared is not on this node any more"), "unlimited": (result(memory="0"), "consumes 0 MiB of memory")}
     for name, (device, word) in rows.items():
         scene.api.create(CLAIMS, claim(name, "6Gi", "20"))
         body = tenant(name, SLEEP)
