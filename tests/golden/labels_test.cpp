@@ -13,6 +13,7 @@
 #include "golden/json_lines.h"
 #include "gpu/driver/driver.h"
 #include "gpu/driver/sim_fixture.h"
+#include "gpu/models/models.h"
 #include "labels/label.h"
 #include "plan/plan.h"
 
@@ -78,8 +79,12 @@ std::string node_yaml(const Model& model, const std::string& layout) {
   return "gpus: [" + gpu + first + "}, " + gpu + second + "}]\ntopology: vm\n";
 }
 
-Inventory scan(const std::string& yaml) {
-  gpu::nvml::SimFixture node(yaml);
+Inventory scan(const Model& model, const std::string& layout) {
+  gpu::nvml::SimFixture node(node_yaml(model, layout));
+  if (const auto* known = gpu::find_model(model.profile))
+    for (const auto& gpu : node.node().gpus())
+      node.write("/sys/bus/pci/devices/" + gpu::sysfs_address(gpu.pci_bus_id) + "/class",
+                 known->pci_class == 0x030000 ? "0x030000\n" : "0x030200\n");
   const auto nvml = gpu::nvml::Driver::open(node.settings());
   EXPECT_TRUE(nvml) << to_string(nvml.error());
   if (!nvml) return {};
@@ -322,7 +327,7 @@ Described describe(const Model& model) {
   for (const Case& row : cases_of(model)) {
     SCOPED_TRACE(name_of(row));
     auto node = nodes.find(row.layout);
-    if (node == nodes.end()) node = nodes.emplace(row.layout, scan(node_yaml(model, row.layout))).first;
+    if (node == nodes.end()) node = nodes.emplace(row.layout, scan(model, row.layout)).first;
     EXPECT_EQ(node->second.gpus.size(), 2u);
     const Labels labels = labels_of(row, node->second);
     Rules(row, node->second, labels).hold();
