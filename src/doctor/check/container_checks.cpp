@@ -2,7 +2,6 @@
 // support and its reading of CDI, SELinux, and whose user ids count.
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
@@ -25,15 +24,6 @@ bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
   return false;
 }
 
-// The sockets by which the node agent on this node has registered; none where it does not answer.
-std::vector<std::string> own_sockets(const std::string& agent_status) {
-  std::vector<std::string> sockets;
-  const auto status = json_of(agent_status);
-  for (const auto& resource : list_at(status, "resources"))
-    if (auto endpoint = text_at(resource, "endpoint"); !endpoint.empty()) sockets.push_back(std::move(endpoint));
-  return sockets;
-}
-
 // Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
 bool listens(const std::string& path) {
   const auto connected = os::connect_to(path);
@@ -51,17 +41,13 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   findings.pass_or(Verdict::kFail, is_socket(options, plugins + "/kubelet.sock"), "kubelet.plugins",
                    plugins + "/kubelet.sock", "kubelet listens for device plugins",
                    "kubelet is not listening for device plugins", "start kubelet");
-  const auto own = own_sockets(options.agent_status);
-  std::vector<std::string> others, left;
+  const auto status = json_of(options.agent_status);  // with the sockets by which the node agent has registered
+  std::vector<std::string> others;  // that listen: a socket that a program left is replaced by the next one
   for (const std::string& name : os::names_in(under_root(options, plugins))) {
-    const bool ours = std::ranges::find(own, name) != own.end();
-    if (!name.starts_with("nvidia") || !name.ends_with(".sock") || ours) continue;
-    (listens(under_root(options, plugins + "/" + name)) ? others : left).push_back(name);
-  }
-  if (!left.empty()) {
-    findings.note("kubelet.left-behind", plugins,
-                  "sockets of a device plugin on which no program listens: " + join(left, ", "),
-                  "none needed: a device plugin replaces its socket, and tranche reset removes them");
+    const bool ours = entry_at(status, "resources", "endpoint", name).is_object();
+    if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours &&
+        listens(under_root(options, plugins + "/" + name)))
+      others.push_back(name);
   }
   if (!others.empty()) {
     findings.warn("kubelet.others", plugins, "another NVIDIA device plugin has sockets here: " + join(others, ", "),

@@ -9,7 +9,6 @@
 #include "doctor/check/check.h"
 #include "dra/claims_shown.h"
 #include "kube/object.h"
-#include "os/files/files.h"
 
 namespace tranche::doctor {
 namespace {
@@ -33,26 +32,12 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
                   "slices are published, and kubelet has registered the driver");
 }
 
-void check_registration(const CheckOptions& options, const DraLook& look, Findings& findings) {
-  for (const char* folder : {"plugins_registry", "plugins"}) {
-    const std::string path = options.kubelet_root + "/" + folder;
-    if (is_folder(options, path)) continue;
-    findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
-                  "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
-    return;
-  }
-  // "<driver>-reg.sock", or with a part of its own for each pod of the agent.
-  const std::string folder = options.kubelet_root + "/plugins_registry";
-  for (const auto& name : os::names_in(under_root(options, folder))) {
-    if (!name.starts_with(look.config.driver_name + "-") || !name.ends_with("reg.sock")) continue;
-    const std::string socket = folder + "/" + name;
-    if (!is_socket(options, socket)) continue;
-    findings.pass("dra.kubelet", socket, "the driver's registration socket is there");
-    return;
-  }
-  findings.fail("dra.kubelet", folder + "/" + look.config.driver_name + "-reg.sock",
-                "the driver's registration socket is not there",
-                "see `tranche status`, problems, for why the driver does not serve");
+void check_registration(const CheckOptions& options, Findings& findings) {
+  for (const char* folder : {"plugins_registry", "plugins"})
+    if (const std::string path = options.kubelet_root + "/" + folder; !is_folder(options, path))
+      return findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
+                           "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
+  findings.pass("dra.kubelet", options.kubelet_root, "kubelet's directories for DRA drivers are there");
 }
 
 void check_classes(const DraLook& look, Findings& findings) {
@@ -117,7 +102,7 @@ void check_dra(const CheckOptions& options, Findings& findings) {
   const Seen status = json_of(options.agent_status);
   if (look.config.devices == config::DraDevices::kNone && list_at(map_at(status, "dra"), "claims").empty()) return;
   check_agents_side(look, status, findings);
-  check_registration(options, look, findings);
+  check_registration(options, findings);
   check_server(look, status, findings);
 }
 

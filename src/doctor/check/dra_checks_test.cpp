@@ -5,7 +5,6 @@
 #include "doctor/check/check.h"
 #include "doctor/finding_fixture.h"
 #include "os/files/scratch_fixture.h"
-#include "os/socket/socket_fixture.h"
 
 namespace tranche::doctor {
 namespace dra_checks_test {
@@ -23,7 +22,6 @@ class CheckDra : public ::testing::Test {
     options_.root = scratch_.path();
     fs::create_directories(scratch_ / "var/lib/kubelet/plugins");
     fs::create_directories(scratch_ / "var/lib/kubelet/plugins_registry");
-    socket_ = os::socket_at(scratch_ / "var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock");
     DraLook& look = options_.dra;
     look.config.devices = config::DraDevices::kAll;
     look.server = "https://api";
@@ -42,7 +40,6 @@ class CheckDra : public ::testing::Test {
 
   os::Scratch scratch_;
   CheckOptions options_;
-  os::Fd socket_;
 };
 
 // Promise: check/dra: Each part that claims rest on is looked at, and what is missing is named with its remedy.
@@ -69,9 +66,7 @@ TEST_F(CheckDra, NoClassOfTheDriverIsAnError) {
   EXPECT_THAT(found(), Contains(says(Verdict::kNote, "dra.classes", "no permission to list")));
 }
 
-TEST_F(CheckDra, AMissingRegistrationIsAnError) {
-  fs::remove(options_.root + "/var/lib/kubelet/plugins_registry/gpu.tranche.io-reg.sock");
-  EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.kubelet", "registration socket is not there")));
+TEST_F(CheckDra, AMissingDirectoryIsAnError) {
   fs::remove_all(options_.root + "/var/lib/kubelet/plugins_registry");
   EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.kubelet", "kubelet's directory for DRA drivers")));
 }
