@@ -1,8 +1,7 @@
 #include "observe/metrics/page.h"
 
-#include <algorithm>
-#include <array>
-#include <charconv>
+#include <fmt/format.h>
+
 #include <cmath>
 #include <utility>
 
@@ -12,25 +11,10 @@
 namespace tranche::metrics {
 namespace {
 
-// Whole numbers with all their digits: 1000000, not 1e+06.
 std::string number(double value) {
-  constexpr double kExact = 9007199254740992;  // 2^53
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  std::array<char, 32> text{};
-  char* const end = text.data() + text.size();
-  const bool whole = value == std::floor(value) && std::abs(value) < kExact;
-  const auto done = whole ? std::to_chars(text.data(), end, static_cast<std::int64_t>(value))
-                          : std::to_chars(text.data(), end, value);
-  return {text.data(), done.ptr};
-}
-
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-// The printable ASCII at the beginning, which most names are.
-std::size_t plain_length(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::find_if(text, [](char c) { return c < 0x20 || c == 0x7f; }) -
-                                  text.begin());
+  return fmt::format("{}", value);  // whole numbers with all their digits: 1000000, not 1e+06
 }
 
 }  // namespace
@@ -68,19 +52,15 @@ std::string label_text(MetricRef metric, std::initializer_list<std::string_view>
 void FamilyText::add(std::string_view labels, std::optional<Number> value) {
   if (!value) return;
   const auto name = metric_->name;
-  const auto put = [this](std::initializer_list<std::string_view> parts) {
-    for (const auto part : parts) out_ += part;
-  };
   const bool counts = name.ends_with("_total") || name.ends_with("_TOTAL");
   if (!std::exchange(headed_, true))
-    put({"# HELP ", name, " ", metric_->help, "\n# TYPE ", name, counts ? " counter\n" : " gauge\n"});
-  put({name, labels, " ", number(value->value), "\n"});
+    out_ += fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, metric_->help, counts ? "counter" : "gauge");
+  out_ += fmt::format("{}{} {}\n", name, labels, number(value->value));
 }
 
 std::string label_value(std::string_view text, std::size_t longest) {
-  std::string out(text.substr(0, std::min(plain_length(text), longest)));
-  text.remove_prefix(out.size());
-  if (out.size() == longest) return out;
+  constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+  std::string out;
   while (!text.empty()) {
     const auto length = character_at(text);
     auto character = length == 0 ? kReplacement : text.substr(0, length);
