@@ -22,7 +22,7 @@ struct Node {
 
 Node full_node() {
   Node node;
-  std::vector<kubelet::PodHolding> holdings;
+  std::vector<grants::Held> holdings;
   plan::PlannedResource resource;
   resource.name = "nvidia.com/gpu";
   resource.sharing = config::SharingStrategy::kMps;
@@ -42,7 +42,7 @@ Node full_node() {
                           "server", resource.name, slots});
       node.snapshot.shares.own()[{grant, device.uuid}] = {device.pool, resource.name, mib(2900), Percent{208}};
       guard::Process process;
-      process.id = {static_cast<std::uint32_t>(1000 * gpu + tenant), 1};
+      process.id = {1000 * gpu + tenant, 1};
       process.memory = mib(1000);
       process.mps_client = true;
       process.grant = grant;
