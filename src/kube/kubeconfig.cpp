@@ -18,9 +18,8 @@ constexpr std::string_view kExecV1 = "client.authentication.k8s.io/v1";
 constexpr std::string_view kExecV1beta1 = "client.authentication.k8s.io/v1beta1";
 
 std::string text(const Value& mapping, std::string_view key) {
-  std::string text;
-  mapping.member(key).read(text);
-  return text;
+  const Value member = mapping.member(key);
+  return member.given() ? member.text().value_or("") : "";
 }
 
 std::vector<Value> items(const Value& mapping, std::string_view key) {
@@ -66,7 +65,7 @@ void read_cluster(const Value& cluster, Access& access) {
   }
   access.authorities = material_in(cluster, "certificate-authority");
   const Value insecure = cluster.member("insecure-skip-tls-verify");
-  insecure.read(access.insecure);
+  if (insecure.given()) access.insecure = insecure.boolean().value_or(false);
   if (access.insecure)
     insecure.warn("lets anybody be the API server", "write certificate-authority-data with the cluster's authority");
   access.tls_server_name = text(cluster, "tls-server-name");
@@ -88,8 +87,10 @@ CredentialProgram read_program(const Value& exec) {
     if (text(variable, "name").empty()) variable.error("is a variable without a name", "write name and value");
     program.env[text(variable, "name")] = text(variable, "value");
   }
-  exec.member("interactiveMode").read_word(program.input);
-  exec.member("provideClusterInfo").read(program.cluster_info);
+  if (const Value mode = exec.member("interactiveMode"); mode.given())
+    program.input = mode.word<CredentialProgram::Input>().value_or(program.input);
+  if (const Value wants = exec.member("provideClusterInfo"); wants.given())
+    program.cluster_info = wants.boolean().value_or(false);
   program.install_hint = text(exec, "installHint");
   return program;
 }
