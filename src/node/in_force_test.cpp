@@ -52,8 +52,7 @@ TEST(InForce, AWholeNodeKeepsWhatItCan) {
 
 TEST(InForce, AClientThatIsNotHeldIsNamed) {
   auto s = node_with({"gpu-1"});
-  s.pools.pools["gpu-1"].endpoints = {
-      {.grant = "g", .clients = {7}, .protection = {{7, "no", "no right"}}}};
+  s.pools.pools["gpu-1"].endpoints = {{.grant = "g", .clients = {7}, .protection = {{7, "no", "no right"}}}};
   EXPECT_EQ(row(s, kDeaths).state, "no");
   EXPECT_EQ(row(s, kDeaths).why, "gpu-1: clients that are not held: 1 (no right)");
 }

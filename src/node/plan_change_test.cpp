@@ -37,8 +37,7 @@ TEST(HeldShares, AreOfMpsByTheirLimitsOrTheirEndpoint) {
   snapshot.pools.connected = true;
   const std::string grant = grants::grant_id(kHeld[0].slots);
   EXPECT_EQ(pool_in(snapshot), "") << "every grant of MPS has an endpoint";
-  snapshot.pools.pools["set-1"].endpoints = {
-      {grant, {}, mps::GrantLimits{{"GPU-a", mib(700), Percent{1000}}}}};
+  snapshot.pools.pools["set-1"].endpoints = {{grant, {}, mps::GrantLimits{{"GPU-a", mib(700), Percent{1000}}}}};
   EXPECT_EQ(pool_in(snapshot), "set-1");
   EXPECT_EQ(held_shares(kHeld, snapshot)[0].memory, mib(700));
   snapshot.shares.own()[{grant, "GPU-a"}] = {"gpu-b", "nvidia.com/gpu", mib(5)};

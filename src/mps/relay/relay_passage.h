@@ -84,8 +84,8 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   const RelayTimes& times_;
   Passage state_;
   bool was_let_in_ = false;
-  bool counts_ = false;       // its connection: Relay::connects() ran
-  os::Fd connector_;          // a second descriptor of the process, for the table of clients
+  bool counts_ = false;  // its connection: Relay::connects() ran
+  os::Fd connector_;     // a second descriptor of the process, for the table of clients
   os::Timer timer_{loop_};
 };
 

@@ -25,8 +25,7 @@ auto refused(const std::string& pod, const std::string& why) {
 mps::PoolReports reports(std::uint64_t times, const std::string& why = "zz lifts it", bool has_endpoint = true) {
   mps::PoolReports reports{.connected = true, .problem = "", .pages_problem = "", .cpu_problem = "", .pools = {}};
   mps::PoolReport& pool = reports.pools["gpu-1"];
-  if (has_endpoint)
-    pool.endpoints = {{.grant = kGrant, .clients = {}, .refused_why = why, .limits_lifted = times}};
+  if (has_endpoint) pool.endpoints = {{.grant = kGrant, .clients = {}, .refused_why = why, .limits_lifted = times}};
   return reports;
 }
 
