@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/find_in.h"
 #include "grants/allocate/grant.h"
 #include "os/files/files.h"
 #include "os/process/threads.h"
@@ -122,9 +123,14 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
     through_relay.insert(pool.grant_of.begin(), pool.grant_of.end());
     own.insert(pool.own.begin(), pool.own.end());
   }
+  std::map<pid_t, std::string> containers;
   std::set<std::string> own_containers{own_container_};  // this process's, and those of the pools' daemons
-  for (const pid_t pid : own)
-    if (const auto found = container_of(fmt::format("/proc/{}", pid))) own_containers.insert(found->id);
+  for (const pid_t pid : own) {
+    const auto* const known = find_in(pool_containers_, pid);
+    const auto found = known == nullptr ? container_of(fmt::format("/proc/{}", pid)) : std::nullopt;
+    own_containers.insert(containers[pid] = known != nullptr ? *known : found ? found->id : "");
+  }
+  pool_containers_ = std::move(containers);
   own_containers.erase("");
   if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
   for (auto& [pid, process] : known_) {

@@ -78,7 +78,8 @@ class GuardedProcesses {
   os::Loop& loop_;
   std::string mps_root_;
   std::function<void(const KnownProcess&)> ended_;
-  std::string own_container_;  // its id; "" = this process is not in a container
+  std::string own_container_;                     // its id; "" = this process is not in a container
+  std::map<pid_t, std::string> pool_containers_;  // of the pools' own processes, each read once
   std::map<std::string, std::string> grant_of_container_;
   std::set<std::string> given_;  // grants whose new tenant the pools have not reported yet
   std::map<pid_t, KnownProcess> known_;
