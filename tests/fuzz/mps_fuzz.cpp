@@ -189,7 +189,7 @@ FUZZ(mps_relay) {
         break;
       case mps::RelayAction::kComplete:
         require(event == mps::RelayEvent::kTimeUp && served && !passage.exchange.missing().empty());
-        passage.exchange.spoken_for += passage.exchange.missing().size();
+        passage.exchange.from_relay += passage.exchange.missing().size();
         break;
       case mps::RelayAction::kToClient:
         require(event == mps::RelayEvent::kFromDaemon && introduced && !message.truncated);

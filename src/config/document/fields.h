@@ -61,6 +61,7 @@ class Value {
   bool note_given() const;  // whether it is given: then the file has this setting
   void note_bad_word() const { findings_->bad_words.insert(path_); }
 
+  // Of a value that is given; one of another type is reported.
   std::optional<bool> boolean() const;
   std::optional<std::int64_t> integer() const;
   std::optional<std::int64_t> integer(std::int64_t least, std::int64_t most, std::string remedy) const;

@@ -252,7 +252,7 @@ class Turn {
     const std::string difference = disagreement(limits_to_set(s_), defaults);
     if (difference.empty() && !s_.turn_unknown) {
       s_.read_back = defaults;
-      if (auto* server = next_to_mend()) return mend(*server);
+      if (auto* server = next_with_other_limits()) return set_limits_of(*server);
       return serve();
     }
     if (!difference.empty() && s_.applied) return configuring_failed(difference);
@@ -262,13 +262,13 @@ class Turn {
   }
 
   // nullptr: every server has the limits, or refused them.
-  ServerSeen* next_to_mend() {
+  ServerSeen* next_with_other_limits() {
     const auto found = std::ranges::find_if(
         s_.servers, [&](const ServerSeen& server) { return server.tries < kServerTries && differs(server, s_); });
     return found == s_.servers.end() ? nullptr : &*found;
   }
 
-  void mend(ServerSeen& server) {
+  void set_limits_of(ServerSeen& server) {
     ++server.tries;
     if (!s_.turn)  // otherwise each client has its own
       s_.older_clients.insert(server.clients.begin(), server.clients.end());
@@ -315,9 +315,9 @@ class Turn {
   }
 
   void still_serving() {
-    if (auto* server = next_to_mend()) {
+    if (auto* server = next_with_other_limits()) {
       enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", server->pid));
-      return mend(*server);
+      return set_limits_of(*server);
     }
     s_.reason = serving_note(s_);
     forget_failures_when_stable();

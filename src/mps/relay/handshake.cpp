@@ -254,9 +254,9 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
         return ended(passage, RelayEnd::kLeft);
       return RelayAction::kDropDaemon;
     case RelayEvent::kClientSaid:
-      if (passage.exchange.said == kExchangeSaysContext && passage.exchange.spoken_for == 0)
+      if (passage.exchange.from_client == kExchangeSaysContext && passage.exchange.from_relay == 0)
         passage.exchange.context = context_of(message.bytes);
-      if (++passage.exchange.said == kExchangeOfClient.size() && passage.stage == RelayStage::kTaken &&
+      if (++passage.exchange.from_client == kExchangeOfClient.size() && passage.stage == RelayStage::kTaken &&
           passage.exchange.heard > 0 && !passage.exchange.foreign)
         passage.until = now + times.greeting;
       return RelayAction::kNothing;
@@ -299,7 +299,7 @@ std::string context_text(std::uint32_t context) {
 std::optional<std::string_view> for_server(const Passage& passage, std::string_view bytes) {
   if (bytes.empty()) return std::nullopt;  // the end of the socket, to the server
   if (passage.exchange.foreign) return bytes;
-  switch (passage.exchange.said) {
+  switch (passage.exchange.from_client) {
     case kExchangeSaysContext:
       if (bytes.size() != 4 || context_of(bytes) > kHighestContext) return std::nullopt;
       return bytes;
@@ -318,8 +318,8 @@ namespace {
 
 constexpr std::string_view kText{"\0\0\0\0", 4};  // the text that follows in this message is for people
 
-std::string text(const std::string& said) {
-  return std::string(kText) + said;
+std::string text(const std::string& content) {
+  return std::string(kText) + content;
 }
 
 std::optional<Bytes> memory_of(const std::string& name, const DaemonLimits& limits) {

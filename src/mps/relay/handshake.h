@@ -44,7 +44,7 @@ inline constexpr std::size_t kExchangeSaysContext = 1;  // of the client's messa
 inline constexpr std::size_t kExchangeSaysPriority = 2;
 inline constexpr std::string_view kNormalPriority{"\0\0\0\0", 4};
 inline constexpr std::string_view kLowPriority{"\1\0\0\0", 4};
-inline constexpr std::uint32_t kHighestContext = 0x7fffffff;  // a negative number is never said to a server
+inline constexpr std::uint32_t kHighestContext = 0x7fffffff;  // a negative number is never sent to a server
 inline constexpr std::size_t kExchangeDescriptors = 4;        // messages kRelayDescriptor
 inline constexpr std::string_view kExchangeGreeted{"\0", 1};
 inline constexpr std::string_view kExchangeAnswer{"\0\0\0\0", 4};
@@ -140,18 +140,18 @@ struct RelayTimes {
 
 // The exchange between the client and its server.
 struct RelayExchange {
-  bool carried = false;        // by the relay; false: the client has the server's own socket
-  bool foreign = false;        // the server's first messages, which no client can change, are not the measured ones
-  bool over = false;           // the server has answered, or hung up
-  std::size_t said = 0;        // messages of the client
-  std::size_t spoken_for = 0;  // messages that the relay has sent in its place: all that were missing
-  std::uint32_t context = 0;   // the number of the client's context, once said; 0 = the process's own connection
-  std::size_t heard = 0;       // messages of the server
-  MonoTime began{};            // with the first of them
-  bool has_all() const { return said + spoken_for >= kExchangeOfClient.size(); }
+  bool carried = false;         // by the relay; false: the client has the server's own socket
+  bool foreign = false;         // the server's first messages, which no client can change, are not the measured ones
+  bool over = false;            // the server has answered, or hung up
+  std::size_t from_client = 0;  // messages of the client
+  std::size_t from_relay = 0;   // messages that the relay has sent in its place: all that were missing
+  std::uint32_t context = 0;    // the number of the client's context, once sent; 0 = the process's own connection
+  std::size_t heard = 0;        // messages of the server
+  MonoTime began{};             // with the first of them
+  bool has_all() const { return from_client + from_relay >= kExchangeOfClient.size(); }
   // What the server still needs to accept its next client.
   std::span<const std::string_view> missing() const {
-    return carried && !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(said + spoken_for)
+    return carried && !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(from_client + from_relay)
                                                       : std::span<const std::string_view>{};
   }
 };
@@ -169,7 +169,7 @@ struct Passage {
   RelayExchange exchange;
   bool confirmed = false;    // the client has sent kRelayTaken
   bool daemon_gone = false;  // its part is done
-  bool client_gone = false;  // after its admission, or before its server said anything
+  bool client_gone = false;  // after its admission, or before its server sent anything
   bool garbled = false;      // it sent a message that was never observed, and the daemon knew it already
 };
 
@@ -228,9 +228,9 @@ inline bool is_carried(const Passage& p) {
 }
 // Whether the relay has spoken for the client, its server has accepted it, and its own messages may still come.
 inline bool has_yet_to_speak(const Passage& p) {
-  return p.stage == RelayStage::kIn && p.exchange.spoken_for > 0 && p.exchange.said < kExchangeOfClient.size();
+  return p.stage == RelayStage::kIn && p.exchange.from_relay > 0 && p.exchange.from_client < kExchangeOfClient.size();
 }
-// Whether its server has not said anything yet. If the passage ended now, the server would meet a closed socket.
+// Whether its server has not sent anything yet. If the passage ended now, the server would meet a closed socket.
 inline bool waits_for_server(const Passage& p) {
   return p.stage == RelayStage::kServer || (p.stage == RelayStage::kTaken && is_carried(p) && p.exchange.heard == 0);
 }

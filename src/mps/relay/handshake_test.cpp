@@ -364,7 +364,7 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
   EXPECT_FALSE(may_wait(passage_, now_, times_));
   EXPECT_EQ(passage_.exchange.missing().size(), 2u);
   EXPECT_EQ(passage_.until, now_ + times_.greeting);
-  passage_.exchange.spoken_for = 2;
+  passage_.exchange.from_relay = 2;
   EXPECT_THAT(passage_.exchange.missing(), ::testing::IsEmpty());
   EXPECT_EQ(server_says(kExchangeAnswer), RelayAction::kLetIn);
   happens(RelayEvent::kClientSaid);
@@ -377,7 +377,7 @@ TEST_F(RelayTest, TheExchangeOfAClientThatIsLateIsCompletedAndTheClientIsAdmitte
 
 TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
   for (const std::uint32_t number : {0u, 1u, 0x1234u}) {
-    passage_.exchange.said = kExchangeSaysContext;
+    passage_.exchange.from_client = kExchangeSaysContext;
     EXPECT_EQ(for_server(passage_, context_text(number)), context_text(number));
     step(passage_, RelayEvent::kClientSaid, {.bytes = std::string(context_text(number))}, now_, times_);
     EXPECT_EQ(passage_.exchange.context, number);
@@ -385,7 +385,7 @@ TEST_F(RelayTest, TheNumberOfAContextIsWrittenAsTheServerReadsIt) {
 }
 
 TEST_F(RelayTest, AClientMayLowerItsPriorityAndNotRaiseIt) {
-  passage_.exchange.said = kExchangeSaysPriority;
+  passage_.exchange.from_client = kExchangeSaysPriority;
   const std::string_view not_set = kExchangeOfClient[kExchangeSaysPriority];
   for (const std::string_view bytes : {not_set, kNormalPriority, kLowPriority}) {
     EXPECT_EQ(for_server(passage_, bytes), bytes);
@@ -407,7 +407,7 @@ TEST_F(RelayTest, AServerThatDoesNotAnswerIsNotItsClientsFault) {
     if (late) {
       EXPECT_EQ(happens(RelayEvent::kTimeUp), RelayAction::kComplete);
       EXPECT_EQ(passage_.until, now_ + times_.greeting);
-      passage_.exchange.spoken_for = kExchangeOfClient.size();
+      passage_.exchange.from_relay = kExchangeOfClient.size();
     }
     for (int i = 0; !late && i < 3; ++i) happens(RelayEvent::kClientSaid);
     EXPECT_EQ(passage_.until, now_ + times_.greeting);

@@ -345,7 +345,7 @@ void Relay::ended(RelayPassage& passage) {
   if (auto* const endpoint = find_in(endpoints_, passage.grant())) {
     --endpoint->connections;
     if (!passage.was_let_in()) --endpoint->handshakes;
-    if (state.exchange.spoken_for > 0) ++endpoint->counters.completed;
+    if (state.exchange.from_relay > 0) ++endpoint->counters.completed;
     count_end(*endpoint, passage, state);
   }
   resume_endpoints();

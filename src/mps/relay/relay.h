@@ -73,7 +73,7 @@ struct ClientConnection {
   ConnectionId id = 0;                        // of the caller; 0: of an earlier program, or it did not pass the relay
   std::vector<Channel> channels = {};         // that may be open; none: they are not known
   bool own = false;                           // of the process
-  std::optional<std::uint32_t> context = {};  // absent: not said yet, the process's own, or its context has ended
+  std::optional<std::uint32_t> context = {};  // absent: not sent yet, the process's own, or its context has ended
   bool named = false;                         // the context, by the server; else the relay let it through
   bool followed() const;
   friend bool operator==(const ClientConnection&, const ClientConnection&) = default;

@@ -136,13 +136,13 @@ void RelayPassage::connects() {
 }
 
 void RelayPassage::hear_client_in_exchange(RelayMessage packet) {
-  if (state_.exchange.spoken_for > 0) return happens(RelayEvent::kClientSaid, std::move(packet));
+  if (state_.exchange.from_relay > 0) return happens(RelayEvent::kClientSaid, std::move(packet));
   // No CUDA process sends a descriptor or a long message here; the server would be the one to handle it. It takes an
   // empty message for the end of its socket.
   const auto words = packet.truncated ? std::nullopt : for_server(state_, packet.bytes);
   if (words && send_server(*words)) {
     happens(RelayEvent::kClientSaid, std::move(packet));
-    if (state_.exchange.said > kExchangeSaysContext) connects();
+    if (state_.exchange.from_client > kExchangeSaysContext) connects();
     return;
   }
   unwatch(exchange_);
@@ -254,12 +254,12 @@ void RelayPassage::complete_exchange() {
   for (auto message : state_.exchange.missing()) {
     // The client goes on to use the number that it has for its context.
     std::string number;
-    if (state_.exchange.said + state_.exchange.spoken_for == kExchangeSaysContext) {
+    if (state_.exchange.from_client + state_.exchange.from_relay == kExchangeSaysContext) {
       state_.exchange.context = relay_.clients_.next_context(state_.client.pid);
       message = number = context_text(state_.exchange.context);
     }
     if (!send_server(message)) return happens(RelayEvent::kClientBrokeOff);
-    ++state_.exchange.spoken_for;
+    ++state_.exchange.from_relay;
   }
   connects();
 }
@@ -272,7 +272,7 @@ void RelayPassage::finish_exchange() {
   while (receive_packet(server_.fd.get(), unread) == Arrival::kPacket) {
   }
   auto missing = state_.exchange.missing();
-  state_.exchange.spoken_for += missing.size();
+  state_.exchange.from_relay += missing.size();
   // The server reads the client's pid from the first message. It must not be ours: this program is never ended as a
   // client (mps/pool/client_ending.h), and contexts made through these channels would count for no grant.
   if (missing.size() == kExchangeOfClient.size()) {
