@@ -1,8 +1,10 @@
 #include "containers/attribution.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 
@@ -13,19 +15,6 @@ constexpr std::size_t kGrantDigits = 16;
 
 bool is_hex(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-// 36 35 98:0 <root> <mount point> <options> … - <type> <source> <super options>   (proc(5))
-struct Mount {
-  std::string_view device;
-  std::string_view root;
-  std::string_view point;
-};
-
-std::optional<Mount> read_mount(std::string_view line) {
-  const auto fields = split(line, ' ');
-  if (fields.size() < 6) return std::nullopt;
-  return Mount{fields[2], fields[3], fields[4]};
 }
 
 // Blanks, tabs, line ends and backslashes are encoded as three octal digits.
@@ -62,15 +51,15 @@ std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::stri
   std::optional<MountedDirectory> found;
   std::size_t longest = 0;
   for (const auto line : lines_of(mountinfo)) {
-    const auto mount = read_mount(line);
-    if (!mount) continue;
-    const std::string point = unescaped(mount->point);
+    const auto fields = split(line, ' ');  // 36 35 98:0 <root> <mount point> <options> … (proc(5))
+    if (fields.size() < 6) continue;
+    const std::string point = unescaped(fields[4]);
     const auto rest = below(path, point);
     if (!rest || (found && point.size() < longest)) continue;  // of several mounts at one point the last is on top
     longest = point.size();
-    std::string root = unescaped(mount->root);
+    std::string root = unescaped(fields[3]);
     if (root == "/") root.clear();
-    found = MountedDirectory{std::string(mount->device), root + std::string(*rest)};
+    found = MountedDirectory{std::string(fields[2]), root + std::string(*rest)};
   }
   return found;
 }
@@ -93,19 +82,9 @@ std::optional<std::string> pod_uid(std::string_view text) {
   return uid;
 }
 
-constexpr std::string_view kSlice = ".slice";
-
-// "kubepods-pod<uid>.slice", "kubelet-kubepods-burstable-pod<uid>.slice"
-std::optional<std::string> pod_of_slice(std::string_view part) {
-  if (!part.ends_with(kSlice)) return std::nullopt;
-  part.remove_suffix(kSlice.size());
-  const auto at = part.rfind("-pod");
-  if (at == std::string_view::npos) return std::nullopt;
-  auto above = part.substr(0, at);
-  for (const std::string_view quality : {"-burstable", "-besteffort"})
-    if (above.ends_with(quality)) above.remove_suffix(quality.size());
-  if (above != "kubepods" && !above.ends_with("-kubepods")) return std::nullopt;
-  return pod_uid(part.substr(at + 4));
+// "pod<uid>"
+std::optional<std::string> pod_of(std::string_view name) {
+  return name.starts_with("pod") ? pod_uid(name.substr(3)) : std::nullopt;
 }
 
 // "<id>", "crio-<id>", "cri-containerd-<id>.scope"
@@ -120,50 +99,49 @@ std::optional<std::string> container_id(std::string_view part) {
   return std::string(id);
 }
 
-std::optional<Container> container_in(std::optional<std::string> pod, std::string_view part) {
-  auto id = container_id(part);
-  if (!pod || !id) return std::nullopt;
-  return Container{*std::move(pod), *std::move(id)};
-}
-
 using Parts = std::span<const std::string_view>;
 
 std::string_view at(Parts parts, std::size_t i) {
   return i < parts.size() ? parts[i] : std::string_view();
 }
 
-// kubelet's cgroupfs driver: [<root>/]kubepods[/<quality>]/pod<uid>/<container>. `inside`: the path may begin further
-// down.
-std::optional<Container> container_of_folders(Parts parts, bool inside) {
-  std::size_t i = 0;
-  // The name of a systemd unit, whose content a user may control.
-  const auto is_unit = [](std::string_view name) { return name.find('.') != std::string_view::npos; };
-  if (at(parts, 1) == "kubepods" && !is_unit(parts[0])) ++i;
-  if (at(parts, i) == "kubepods") {
-    ++i;
-  } else if (!inside) {
-    return std::nullopt;
+constexpr std::string_view kSlice = ".slice";
+
+// Takes the slices off the beginning, each in the one whose name it extends by a word, and returns the words. Only
+// systemd creates these. `inside`: the path may begin further down.
+std::vector<std::string_view> words_of_slices(Parts& parts, bool inside) {
+  std::vector<std::string_view> words;
+  std::string above;  // "kubepods-"
+  for (; at(parts, 0).ends_with(kSlice); parts = parts.subspan(1)) {
+    const auto name = parts[0].substr(0, parts[0].size() - kSlice.size());
+    if (!name.starts_with(above)) return {};
+    const auto added = split(name.substr(above.size()), '-');
+    if (added.front().empty() || (added.size() > 1 && !(inside && words.empty()))) return {};
+    words.insert(words.end(), added.begin(), added.end());
+    above = std::string(name) + "-";
   }
-  if (at(parts, i) == "burstable" || at(parts, i) == "besteffort") ++i;
-  const auto pod = at(parts, i);
-  if (!pod.starts_with("pod")) return std::nullopt;
-  return container_in(pod_uid(pod.substr(3)), at(parts, i + 1));
+  return words;
 }
 
-// With systemd: slices, each in the one whose name it extends, down to the pod's. Only systemd creates these.
-std::optional<Container> container_of_slices(Parts parts, bool inside) {
-  std::string_view above;
-  for (std::size_t i = 0; i < parts.size() && parts[i].ends_with(kSlice); ++i) {
-    const auto name = parts[i].substr(0, parts[i].size() - kSlice.size());
-    const bool extends =
-        above.empty() || (name.starts_with(above) && name.size() > above.size() + 1 && name[above.size()] == '-');
-    const auto last = extends ? name.substr(above.empty() ? 0 : above.size() + 1) : std::string_view();
-    const bool one_word = last.find('-') == std::string_view::npos || (above.empty() && inside);
-    if (last.empty() || !one_word) return std::nullopt;
-    if (auto pod = pod_of_slice(parts[i])) return container_in(std::move(pod), at(parts, i + 1));
-    above = name;
-  }
-  return std::nullopt;
+// The names down to the pod's are [<root>/]kubepods[/<quality>]/pod<uid>: with kubelet's cgroupfs driver folders, with
+// systemd's the words of slices.
+std::optional<Container> container_in(Parts parts, bool inside) {
+  const bool sliced = at(parts, 0).ends_with(kSlice);
+  auto names = sliced ? words_of_slices(parts, inside) : std::vector<std::string_view>();
+  for (; !sliced && !parts.empty() && (names.empty() || !pod_of(names.back())); parts = parts.subspan(1))
+    names.push_back(parts[0]);
+  auto pod = names.empty() ? std::nullopt : pod_of(names.back());
+  auto id = container_id(at(parts, 0));
+  if (!pod || !id) return std::nullopt;
+  names.pop_back();
+  const auto ends_with = [&names](std::string_view name) { return !names.empty() && names.back() == name; };
+  if (ends_with("burstable") || ends_with("besteffort")) names.pop_back();
+  const bool cut = inside && !sliced && names.empty();
+  if (!cut && !ends_with("kubepods")) return std::nullopt;
+  if (!cut) names.pop_back();
+  // A folder's name may be that of a systemd unit, whose content a user may control.
+  if (!sliced && (names.size() > 1 || at(names, 0).contains('.'))) return std::nullopt;
+  return Container{*std::move(pod), *std::move(id)};
 }
 
 std::optional<Container> container_of_path(std::string_view path) {
@@ -174,13 +152,11 @@ std::optional<Container> container_of_path(std::string_view path) {
   const bool inside = parts.size() < all.size();
   // A node that is a Docker container, such as kind's.
   if (at(parts, 0) == "docker" && container_id(at(parts, 1)) == at(parts, 1)) parts = parts.subspan(2);
+  if (at(parts, 0) != "system.slice" || at(parts, 1) != "containerd.service") return container_in(parts, inside);
   // containerd without the systemd driver under a kubelet with it: "<pod's slice>:cri-containerd:<id>" in one part
-  if (at(parts, 0) == "system.slice" && at(parts, 1) == "containerd.service") {
-    const auto pieces = split(at(parts, 2), ':');
-    return pieces.size() == 3 ? container_in(pod_of_slice(pieces[0]), pieces[2]) : std::nullopt;
-  }
-  if (auto container = container_of_slices(parts, inside)) return container;
-  return container_of_folders(parts, inside);
+  const auto pieces = split(at(parts, 2), ':');
+  if (pieces.size() != 3 || !pieces[0].ends_with(kSlice)) return std::nullopt;
+  return container_in(std::array{pieces[0], pieces[2]}, true);
 }
 
 }  // namespace
