@@ -177,15 +177,13 @@ FUZZ(mps_relay) {
         break;
       case mps::RelayAction::kLetIn:
         require(introduced && served && !taken && passage.stage == mps::RelayStage::kIn);
-        require(passage.exchange.over ||
-                (passage.confirmed && (passage.exchange.foreign || !mps::is_carried(passage))));
+        require(passage.exchange.over || (passage.confirmed && passage.exchange.foreign));
         taken = true;
         break;
       case mps::RelayAction::kHandOver:
         require(event == mps::RelayEvent::kFromDaemon && introduced && !served && !message.descriptors.empty());
         require(message.bytes == mps::kRelayDescriptor && !message.truncated);
         served = true;
-        if ((flags & 32) == 0) mps::carry(passage, now, times);
         break;
       case mps::RelayAction::kComplete:
         require(event == mps::RelayEvent::kTimeUp && served && !passage.exchange.missing().empty());

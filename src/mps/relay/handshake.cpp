@@ -83,10 +83,10 @@ RelayAction confirmed(Passage& passage) {
   const RelayExchange& exchange = passage.exchange;
   if (passage.stage == RelayStage::kIn) {
     passage.until.reset();
-    return passage.daemon_gone && !is_carried(passage) ? ended(passage, RelayEnd::kLeft) : RelayAction::kNothing;
+    return passage.daemon_gone && exchange.over ? ended(passage, RelayEnd::kLeft) : RelayAction::kNothing;
   }
-  if (is_carried(passage) && !exchange.foreign) return RelayAction::kNothing;
-  if (exchange.carried && exchange.heard == 0) return ended(passage, RelayEnd::kServerLate);
+  if (!exchange.over && !exchange.foreign) return RelayAction::kNothing;
+  if (exchange.heard == 0) return ended(passage, RelayEnd::kServerLate);
   passage.stage = RelayStage::kIn;
   passage.until.reset();
   return RelayAction::kLetIn;
@@ -94,8 +94,7 @@ RelayAction confirmed(Passage& passage) {
 
 // The client has left an exchange that its server has begun.
 RelayAction left_exchange(Passage& passage) {
-  const RelayExchange& exchange = passage.exchange;
-  return ended(passage, exchange.carried && !exchange.foreign ? RelayEnd::kLeft : RelayEnd::kBrokeOff);
+  return ended(passage, passage.exchange.foreign ? RelayEnd::kBrokeOff : RelayEnd::kLeft);
 }
 
 // Whether the server's next message may be the measured one. What follows its first five depends on the client.
@@ -133,8 +132,8 @@ RelayAction server_gone(Passage& passage) {
 // The client has ended the exchange or its connection. The server waits for it from its first message on.
 RelayAction broke_off(Passage& passage) {
   const RelayExchange& exchange = passage.exchange;
-  if (exchange.carried && exchange.over) return ended(passage, end_without_answer(exchange));
-  if (!exchange.carried || exchange.heard > 0) return left_exchange(passage);
+  if (exchange.over) return ended(passage, end_without_answer(exchange));
+  if (exchange.heard > 0) return left_exchange(passage);
   passage.client_gone = true;
   return RelayAction::kNothing;
 }
@@ -143,7 +142,7 @@ RelayAction late_in_exchange(Passage& passage, MonoTime now, const RelayTimes& t
   const RelayExchange& exchange = passage.exchange;
   if (passage.client_gone) return ended(passage, RelayEnd::kLeft);
   if (exchange.over) return ended(passage, end_without_answer(exchange));
-  if (!exchange.carried || exchange.foreign) return ended(passage, RelayEnd::kBrokeOff);
+  if (exchange.foreign) return ended(passage, RelayEnd::kBrokeOff);
   if (exchange.heard == 0 || exchange.has_all()) return ended(passage, RelayEnd::kServerLate);
   passage.until = now + times.greeting;
   return RelayAction::kComplete;
@@ -188,7 +187,9 @@ RelayAction hear_daemon(Passage& passage, const RelayMessage& message, MonoTime 
       if (message.truncated) return ended(passage, RelayEnd::kOtherDaemon);
       // Any message without the socket is a refusal in an undocumented text, meant for the client.
       if (message.bytes != kRelayDescriptor || message.descriptors.empty()) return RelayAction::kToClient;
-      enter(passage, RelayStage::kTaken, now, times.alone);
+      if (message.descriptors.size() > 1) return ended(passage, RelayEnd::kOtherDaemon);
+      // The server may serve others first, so the client's own time begins with the server's first message.
+      enter(passage, RelayStage::kTaken, now, times.greeting);
       return RelayAction::kHandOver;
     case RelayStage::kTaken:
     case RelayStage::kIn:
@@ -206,11 +207,6 @@ RelayEnd too_late(const Passage& passage) {
 }
 
 }  // namespace
-
-void carry(Passage& passage, MonoTime now, const RelayTimes& times) {
-  passage.exchange.carried = true;
-  passage.until = now + times.greeting;
-}
 
 bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times) {
   if (now >= passage.exchange.began + times.alone) return false;
@@ -235,7 +231,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       return hear_daemon(passage, message, now, times);
     case RelayEvent::kClientGone:
       // Of a client whose exchange this program does not know, the rest may still pass.
-      if (passage.stage == RelayStage::kIn && is_carried(passage)) {
+      if (passage.stage == RelayStage::kIn && !passage.exchange.over) {
         passage.client_gone = true;
         return RelayAction::kDropDaemon;
       }
@@ -250,7 +246,7 @@ RelayAction step(Passage& passage, RelayEvent event, const RelayMessage& message
       passage.daemon_gone = true;
       if (passage.stage != RelayStage::kTaken && passage.stage != RelayStage::kIn)
         return ended(passage, passage.client_gone ? RelayEnd::kLeft : RelayEnd::kDaemonGone);
-      if (passage.stage == RelayStage::kIn && passage.confirmed && !is_carried(passage))
+      if (passage.stage == RelayStage::kIn && passage.confirmed && passage.exchange.over)
         return ended(passage, RelayEnd::kLeft);
       return RelayAction::kDropDaemon;
     case RelayEvent::kClientSaid:

@@ -140,7 +140,6 @@ struct RelayTimes {
 
 // The exchange between the client and its server.
 struct RelayExchange {
-  bool carried = false;         // by the relay; false: the client has the server's own socket
   bool foreign = false;         // the server's first messages, which no client can change, are not the measured ones
   bool over = false;            // the server has answered, or hung up
   std::size_t from_client = 0;  // messages of the client
@@ -151,8 +150,8 @@ struct RelayExchange {
   bool has_all() const { return from_client + from_relay >= kExchangeOfClient.size(); }
   // What the server still needs to accept its next client.
   std::span<const std::string_view> missing() const {
-    return carried && !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(from_client + from_relay)
-                                                      : std::span<const std::string_view>{};
+    return !over && !foreign && !has_all() ? std::span(kExchangeOfClient).subspan(from_client + from_relay)
+                                           : std::span<const std::string_view>{};
   }
 };
 
@@ -203,9 +202,6 @@ enum class RelayAction {
   kEnd,         // send the server RelayExchange::missing(), and close all sides
 };
 
-// Call after kHandOver if the relay carries the exchange. The server may serve others first, so the client's own time
-// begins with the server's first message.
-void carry(Passage& passage, MonoTime now, const RelayTimes& times);
 // Call after kComplete if no others wait. true: there is still time for the client to go on itself.
 bool may_wait(Passage& passage, MonoTime now, const RelayTimes& times);
 Passage begin_passage(const RelaySender& connected_by, MonoTime now, const RelayTimes& times);
@@ -222,17 +218,13 @@ std::optional<std::string_view> for_server(const Passage& passage, std::string_v
 
 std::string context_text(std::uint32_t context);  // the message with this number
 
-// Whether the exchange passes through the relay and is not over.
-inline bool is_carried(const Passage& p) {
-  return p.exchange.carried && !p.exchange.over;
-}
 // Whether the relay has spoken for the client, its server has accepted it, and its own messages may still come.
 inline bool has_yet_to_speak(const Passage& p) {
   return p.stage == RelayStage::kIn && p.exchange.from_relay > 0 && p.exchange.from_client < kExchangeOfClient.size();
 }
 // Whether its server has not sent anything yet. If the passage ended now, the server would meet a closed socket.
 inline bool waits_for_server(const Passage& p) {
-  return p.stage == RelayStage::kServer || (p.stage == RelayStage::kTaken && is_carried(p) && p.exchange.heard == 0);
+  return p.stage == RelayStage::kServer || (p.stage == RelayStage::kTaken && !p.exchange.over && p.exchange.heard == 0);
 }
 
 }  // namespace tranche::mps

@@ -364,8 +364,7 @@ void Relay::count_end(Endpoint& endpoint, const RelayPassage& passage, const Pas
   }
   owner_.ended_badly(passage.grant(), state);
   if (state.end == kServerLate) ++late_;
-  const bool foreign = !state.exchange.carried || state.exchange.foreign;
-  const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && foreign);
+  const bool may_be_stuck = state.end == kBrokeOff || (state.garbled && state.exchange.foreign);
   if (may_be_stuck || (state.end == kServerLate && late_ >= kLateInARow)) owner_.server_doubted();
   owner_.clients_changed();
 }

@@ -307,7 +307,7 @@ class RelayOwner {
   virtual void not_as_client(const Error& why) = 0;
   virtual void clients_changed() = 0;  // or what counters() returns
   // The server may accept no more clients: two consecutive clients waited for it in vain, or a client broke off
-  // (RelayEnd::kBrokeOff) an exchange that this program does not carry or know (RelayExchange::foreign).
+  // (RelayEnd::kBrokeOff) an exchange that this program does not know (RelayExchange::foreign).
   virtual void server_doubted() = 0;
   // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
   // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps

@@ -1,5 +1,6 @@
 // The exchange between a client and its server, which the relay carries: with the stand-in's server, and with servers
 // that the test plays. docs/internals/evidence/mps-handshake.md, "What a client that breaks off leaves".
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -174,6 +175,14 @@ TEST_F(RelayWithAForeignServer, AnExchangeThatIsNotKnownAdmitsOnTheClientsWordAn
   exchange_.reset();
   EXPECT_EQ(next(server_).bytes, "end");
   EXPECT_THAT(ends_, IsEmpty());
+}
+
+TEST_F(RelayWithAForeignServer, AServerThatIsNotReachedThroughPacketsIsNotTalkedTo) {
+  client_ = introduced(kOne);
+  const sim::Fd no_socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  ASSERT_TRUE(sim::send_packet(introduced_to_daemon().get(), sim::kDescriptor, no_socket.get()));
+  EXPECT_EQ(next(client_).bytes, "end");
+  EXPECT_THAT(ends_, ElementsAre(RelayEnd::kOtherDaemon));
 }
 
 // Otherwise the first client after a start of the relay could keep the server from all others.

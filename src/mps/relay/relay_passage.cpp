@@ -73,7 +73,6 @@ void RelayPassage::wait_for_server(int milliseconds) {
     return;
   (void)send_packet(daemon_.fd.get(), kRelayTaken);
   server_.fd = std::move(packet.descriptors[0]);
-  carry(state_, loop_.now(), times_);
 }
 
 void RelayPassage::begin() {
@@ -219,24 +218,13 @@ void RelayPassage::introduce() {
 void RelayPassage::hand_over(RelayMessage packet) {
   // First the daemon, which serves no other client until it has this (measured: clients start as usual).
   if (!send_packet(daemon_.fd.get(), kRelayTaken)) close(daemon_);
-  const bool carried = carry_exchange(packet);
-  if (carried) carry(state_, loop_.now(), times_);
-  if (carried && (server_.watch == 0 || exchange_.watch == 0)) return happens(RelayEvent::kClientGone);
-  to_client(packet);
-}
-
-// Puts a socket of ours in the place of the server's. A socket of another type than the measured one goes to the client
-// as it is.
-bool RelayPassage::carry_exchange(RelayMessage& packet) {
   int type = 0;
   socklen_t size = sizeof type;
-  if (packet.descriptors.size() != 1 ||
-      ::getsockopt(packet.descriptors[0].get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)
-    return false;
+  if (::getsockopt(packet.descriptors[0].get(), SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_SEQPACKET)
+    return end(RelayEnd::kOtherDaemon);
   server_.fd = std::exchange(packet.descriptors[0], std::move(for_client_));
-  watch(server_);
-  watch(exchange_);
-  return true;
+  if (!watch(server_) || !watch(exchange_)) return happens(RelayEvent::kClientGone);
+  to_client(packet);
 }
 
 // Under the client's identity, from which the server takes its pid; under ours where the kernel does not permit that.

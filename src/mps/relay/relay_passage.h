@@ -61,7 +61,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void hand_over(RelayMessage packet);
   void let_in();
   Status reserve_descriptors();
-  bool carry_exchange(RelayMessage& packet);
   Status send_server(std::string_view bytes);
   void complete_exchange();
   void finish_exchange();

@@ -201,16 +201,20 @@ TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoN
   daemon_socket_ = world_.dir() + "/patient";
   open_relay();
   const sim::Fd listening = sim::listen_at(daemon_socket_, 0666);
-  std::vector<sim::Fd> in, accepted;
+  std::vector<sim::Fd> in, accepted, servers;
+  std::vector<sim::Packet> handed_over;
   for (std::size_t i = 1; i <= 2; ++i) {
     in.push_back(introduced(kOne));
     ASSERT_TRUE(until([&] { return readable(listening.get()); }));
     accepted.emplace_back(::accept4(listening.get(), nullptr, nullptr, SOCK_CLOEXEC));
     ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kHello));
     ASSERT_TRUE(until([&] { return readable(accepted.back().get()); }));
-    const sim::Fd no_socket(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // goes to the client as it is
-    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, no_socket.get()));
-    EXPECT_EQ(next(in.back()).bytes, sim::kDescriptor);
+    auto [theirs, server] = sim::socket_pair();
+    servers.push_back(std::move(server));
+    ASSERT_TRUE(sim::send_packet(servers.back().get(), "welcome"));
+    ASSERT_TRUE(sim::send_packet(accepted.back().get(), sim::kDescriptor, theirs.get()));
+    handed_over.push_back(next(in.back()));
+    EXPECT_EQ(handed_over.back().bytes, sim::kDescriptor);
     ASSERT_TRUE(sim::send_packet(in.back().get(), sim::kAcknowledged));
     ASSERT_TRUE(until([&] { return relay_->counters(kOne).let_in == i; }));
   }
@@ -218,6 +222,7 @@ TEST_F(RelayAtTheEndpoint, MoreConnectionsThanAGrantMayHaveWaitAndOtherGrantsDoN
   const sim::Fd other = greeted(kOther);
   EXPECT_FALSE(readable(third.get())) << "neither greeted nor hung up on";
   in.pop_back();
+  servers.pop_back();
   EXPECT_EQ(next(third).bytes, sim::kHello);
 }
 
