@@ -163,25 +163,6 @@ void Endpoints::hold() {
   if (relay_) relay_->hold();
 }
 
-void Endpoints::clients_seen(const std::vector<os::ProcessRef>& clients) {
-  std::map<int, Seen> seen;
-  for (const auto& client : clients) {
-    const int pid = client.pid;
-    if (relay_ && relay_->clients().grant_of(pid) != nullptr) continue;
-    const auto* const known = find_in(seen_, pid);
-    auto grant = known != nullptr && known->process == client
-                     ? known->grant
-                     : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
-    if (relay_ && !grant.empty()) {
-      relay_->remember(grant, pid);
-      client_connects(grant, pid);
-    } else {
-      seen.emplace(pid, Seen{client, std::move(grant)});
-    }
-  }
-  seen_ = std::move(seen);
-}
-
 void Endpoints::read_log(const LogLine& line) {
   if (!relay_) return;
   const auto context = static_cast<std::uint32_t>(line.number);

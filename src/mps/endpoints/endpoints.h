@@ -239,10 +239,9 @@ class Endpoints final : public Admission, public RelayOwner {
   // --- from the pool and its daemon ---------------------------------------------------------------------------------
   Status serve() override;
   void hold() override;
-  // Finds clients from before our start.
-  void clients_seen(const std::vector<os::ProcessRef>& clients) override;
   void read_log(const LogLine& line) override;
-  void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) override;
+  // Finds clients from before our start.
+  void servers_listed(std::uint64_t asked, const std::vector<int>& servers, const ListedProcesses& clients) override;
   // Without a relay `go` runs at once.
   ProofTurn take_turn(std::function<void()> go) override;
   void set_places(ServerPlaces places) { places_ = std::move(places); }
@@ -354,9 +353,8 @@ class Endpoints final : public Admission, public RelayOwner {
   std::map<std::string, Endpoint> endpoints_;
   ServerPlaces places_;
   bool wants_clients_ = false;
-  std::map<int, Seen> seen_;  // clients that did not connect through a relay
-  // Listed clients of no known grant that have exited, each with the time of the first list that shows it.
-  std::map<int, std::uint64_t> gone_;
+  std::map<int, Seen> seen_;           // clients that did not connect through a relay
+  std::set<int> gone_;                 // listed clients of no known grant that have exited
   std::size_t gone_twice_ = 0;         // in two successive lists: the server still has them
   std::set<int> remnants_;             // that were logged
   std::set<int> servers_;              // as of the last list, and those whose log names a client since

@@ -58,12 +58,6 @@ bool holds(const EndpointTerms& terms, const std::string& device) {
 constexpr unsigned kMostTriesOfFormer = 8;
 constexpr std::size_t kLongestClientFile = 8 << 20;  // about 9 KB for a client with the most open channels
 
-// The process with this pid runs, and did when a list named its pid: a later one of the same pid is not that client.
-bool is_client(int pid, std::uint64_t listed) {
-  const auto now = os::process_ref(pid);
-  return now && now->start_ticks <= listed && os::runs(*now);
-}
-
 }  // namespace
 
 Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
@@ -239,22 +233,36 @@ void Endpoints::store_clients(const std::string& clients) {
 }
 
 // A list may be older than an exit, so a process without a grant counts as still there once two lists have it.
-void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& servers, const std::vector<int>& pids) {
-  if (!relay_) return;
+void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& servers, const ListedProcesses& clients) {
   servers_ = {servers.begin(), servers.end()};
-  relay_->listed(asked, pids);
-  std::map<int, std::uint64_t> gone;
+  std::vector<int> pids;
+  for (const auto& [pid, process] : clients) pids.push_back(pid);
+  if (relay_) relay_->listed(asked, pids);
+  std::map<int, Seen> seen;
+  std::set<int> gone;
   gone_twice_ = 0;
-  for (const int pid : pids) {
+  for (const auto& [pid, process] : clients) {
     // Known since its admission.
-    if (relay_->clients().grant_of(pid) != nullptr || relay_->clients().remnant(pid)) continue;
-    const auto before = gone_.find(pid);
-    const auto since = before == gone_.end() ? asked : before->second;
-    if (is_client(pid, since)) continue;
-    gone.emplace(pid, since);
-    if (before != gone_.end()) ++gone_twice_;
+    if (relay_ && (relay_->clients().grant_of(pid) != nullptr || relay_->clients().remnant(pid))) continue;
+    if (!process) {
+      gone.insert(pid);
+      gone_twice_ += gone_.contains(pid) ? 1 : 0;
+      continue;
+    }
+    const auto* const known = find_in(seen_, pid);
+    auto grant = known != nullptr && known->process == process
+                     ? known->grant
+                     : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
+    if (relay_ && !grant.empty()) {
+      relay_->remember(grant, pid);
+      client_connects(grant, pid);
+    } else {
+      seen.emplace(pid, Seen{*process, std::move(grant)});
+    }
   }
+  seen_ = std::move(seen);
   gone_ = std::move(gone);
+  if (!relay_) return;
   log_remnants();
   end_former_remnants();
 }

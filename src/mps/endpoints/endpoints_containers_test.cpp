@@ -69,7 +69,7 @@ TEST_F(EndpointsOfContainers, WhatWasNotEndedKeepsNewClientsOut) {
   log(LogWhat::kContextBegan, pid, 1);
   gone.kill();
   ASSERT_TRUE(until([&] { return !document()["endpoints"][0]["remnants"].empty(); }));
-  const auto listed = [&] { endpoints_->servers_listed(os::boot_ticks() + 1, {}, {pid}); };
+  const auto listed = [&] { endpoints_->servers_listed(os::boot_ticks() + 1, {}, {{pid, {}}}); };
   listed();
   EXPECT_EQ(answer_of(next, 'c'), "in") << "no attempt to end it was made";
   bool answered = false;
@@ -121,12 +121,13 @@ TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
   ASSERT_NE(pid, "not mounted");
   const auto listed = os::process_ref(std::stoi(pid));
   ASSERT_TRUE(listed);
-  endpoints_->clients_seen({*listed});
+  const auto seen = [&](const os::ProcessRef& process) { endpoints_->servers_listed(0, {}, {{process.pid, process}}); };
+  seen(*listed);
   EXPECT_THAT(endpoints_->clients(), ElementsAre(listed->pid));
   EXPECT_EQ(answer_of(container, 'u'), "unmounted");
-  endpoints_->clients_seen({*listed});
+  seen(*listed);
   EXPECT_THAT(endpoints_->clients(), ElementsAre(listed->pid)) << "it is looked up once";
-  endpoints_->clients_seen({{listed->pid, listed->start_ticks + 1}});
+  seen({listed->pid, listed->start_ticks + 1});
   EXPECT_THAT(endpoints_->clients(), IsEmpty()) << "a later process of the same number";
 }
 
@@ -177,7 +178,7 @@ TEST_F(EndpointsOfContainers, AClientThatHidesIsStillTheOneThatWasAdmitted) {
   const int pid = client.first();
   ASSERT_EQ(answer_of(client, 'z'), "headless");
   ASSERT_TRUE(until([&] { return !pod_of(pid); })) << "it cannot await that itself in its pid namespace";
-  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(os::boot_ticks() + 1, {}, {pid});
+  for (int i = 0; i < 2; ++i) endpoints_->servers_listed(os::boot_ticks() + 1, {}, {{pid, {}}});
   EXPECT_THAT(endpoints_->clients(), ElementsAre(pid));
   EXPECT_EQ(endpoints_->clients_on_fullest(), 1U) << "not a second place, as of a client that has exited";
   const auto killed = context_->killed_with({*os::process_ref(container.first())});

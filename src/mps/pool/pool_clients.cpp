@@ -11,7 +11,7 @@
 
 namespace tranche::mps {
 void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
-  std::map<int, std::optional<os::ProcessRef>> now;
+  ListedProcesses now;
   for (const int pid : pids) {
     if (now.contains(pid)) continue;
     if (const auto before = known_.find(pid); before != known_.end()) {
@@ -36,13 +36,11 @@ std::optional<os::ProcessRef> ListedClients::find(int pid) const {
 }
 
 void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen>& servers) {
-  const auto clients = client_pids(servers);
-  listed_.heard(asked, clients);
-  std::vector<os::ProcessRef> living;
-  for (const int pid : clients)
-    if (const auto process = listed_.find(pid)) living.push_back(*process);
+  const auto pids = client_pids(servers);
+  listed_.heard(asked, pids);
+  ListedProcesses clients;
+  for (const int pid : pids) clients.emplace(pid, listed_.find(pid));
   settings_.admission->servers_listed(asked, server_pids(servers), clients);
-  settings_.admission->clients_seen(living);
 }
 
 // The relay holds its clients' processes: each pid that it reports is alive.
@@ -162,11 +160,7 @@ bool PoolDaemon::holds(const DaemonLimits& limits) const {
 void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
   if (state_.state != State::kServing)
     return done(fail(Kind::kUnavailable, "the MPS daemon of this pool does not serve", settings_.id));
-  if (next_limits_) {
-    auto before = std::exchange(waiting_limits_, std::make_unique<LimitsChange>(limits, std::move(done)));
-    if (before) before->done(fail(Kind::kUnavailable, "the limits of a different grant came first", settings_.id));
-    return;
-  }
+  if (next_limits_) return done(fail(Kind::kUnavailable, "the limits of a different grant came first", settings_.id));
   if (holds(limits)) return done({});
   next_limits_ = std::make_unique<LimitsChange>(limits, std::move(done));
   converse(next_limits_->question, exchange_for_next_clients(settings_.id, servers(), limits),
@@ -179,20 +173,14 @@ void PoolDaemon::next_limits_set(const Event& event) {
   if (failed == nullptr) log::debug("pool.limits", {{"pool", settings_.id}, {"next", to_string(was->limits)}});
   feed(failed == nullptr ? event : AdmissionLimitsUnknown{to_string(failed->error)});
   was->done(failed == nullptr ? Status() : std::unexpected(failed->error));
-  if (next_limits_ || !waiting_limits_) return;  // the callback may have started the next one already
-  const auto next = std::exchange(waiting_limits_, nullptr);
-  set_next_limits(next->limits, std::move(next->done));
 }
 
 // The daemon does not serve any more.
 void PoolDaemon::abandon_next_limits() {
   if (!next_limits_) return;
   const auto was = std::move(next_limits_);
-  const auto next = std::exchange(waiting_limits_, nullptr);
   feed(AdmissionLimitsUnknown{""});
-  const Status broken_off = fail(Kind::kUnavailable, "the pool does not serve", settings_.id);
-  was->done(broken_off);
-  if (next) next->done(broken_off);
+  was->done(fail(Kind::kUnavailable, "the pool does not serve", settings_.id));
 }
 
 }  // namespace tranche::mps

@@ -35,6 +35,9 @@
 
 namespace tranche::mps {
 
+// By the pid that a server lists: the process that it means. Absent: it has exited, or a later list decides.
+using ListedProcesses = std::map<int, std::optional<os::ProcessRef>>;
+
 // The processes that the servers of one pool list as their clients. A server lists only pids, and its list can be
 // several seconds old. Each pid therefore identifies the process that had it when the server first listed it, and never
 // a later process with the same number. Loop thread.
@@ -54,7 +57,7 @@ class ListedClients {
 
  private:
   Look look_;
-  std::map<int, std::optional<os::ProcessRef>> known_;  // absent: the process has ended
+  ListedProcesses known_;
 };
 
 // Held while a proof runs; its content is opaque to the prover. Dropping it ends the turn.
@@ -83,9 +86,8 @@ class Admission {
     done({});
   }
   virtual void read_log(const LogLine&) {}
-  // The servers, and all pids that they list in an answer to a question of time `asked` (boot_ticks()).
-  virtual void servers_listed(std::uint64_t, const std::vector<int>&, const std::vector<int>&) {}
-  virtual void clients_seen(const std::vector<os::ProcessRef>&) {}  // those of the list that live
+  // The servers, and all clients that they list in an answer to a question of time `asked` (boot_ticks()).
+  virtual void servers_listed(std::uint64_t, const std::vector<int>&, const ListedProcesses&) {}
   virtual ~Admission() = default;
 };
 
@@ -129,9 +131,8 @@ class PoolDaemon {
   void doubt() { feed(Doubt{.paced = true}); }
   void prove_every(Duration every);
   // Makes the daemon and its servers hold these limits for the clients that they accept next. If they hold them
-  // already, `done` runs at once. Calls run one after the other; of the waiting ones only the newest counts, and the
-  // others end with kUnavailable, as do all of a daemon that does not serve. kInvalid: the limits read back differ.
-  // `done` never runs after this object is destroyed.
+  // already, `done` runs at once. kUnavailable: the daemon does not serve, or an earlier call is not done. kInvalid:
+  // the limits read back differ. `done` never runs after this object is destroyed.
   using Done = std::function<void(const Status&)>;
   void set_next_limits(const DaemonLimits& limits, Done done);
   bool holds(const DaemonLimits& limits) const;  // set and read back already
@@ -220,8 +221,7 @@ class PoolDaemon {
   os::Timer timer_{loop_};
   std::unique_ptr<os::Process> daemon_;
   Sessions sessions_;
-  std::unique_ptr<LimitsChange> next_limits_;     // for the clients that are accepted next
-  std::unique_ptr<LimitsChange> waiting_limits_;  // after that
+  std::unique_ptr<LimitsChange> next_limits_;  // for the clients that are accepted next
   std::unique_ptr<Question> question_;
   ListedClients listed_;
   std::list<std::unique_ptr<Question>> side_queries_;  // outside the supervisor's questions

@@ -144,9 +144,10 @@ void Relay::serve() {
 void Relay::pump() {
   if (!serving_ || std::exchange(pumping_, true)) return;
   wake_.stop();
-  while (const auto id = wake_.running() ? std::nullopt : turns_.next()) {
+  while (const auto id = wake_.running() || preparing_ ? std::nullopt : turns_.next()) {
     const auto passage = own_turns_.contains(*id) ? nullptr : passages_.at(*id);
     if (passage && keeps_out(*passage, kLooksForPlace)) continue;
+    preparing_ = true;
     owner_.prepare(passage ? passage->grant() : kOurselves,
                    [this, id, alive = std::weak_ptr(alive_)](const Status& status) {
                      if (!alive.expired()) prepared(*id, status);
@@ -156,9 +157,10 @@ void Relay::pump() {
 }
 
 void Relay::prepared(std::uint64_t id, const Status& status) {
+  preparing_ = false;
   if (auto* const own = find_in(own_turns_, id)) return std::exchange(*own, {})();
   const auto* const found = find_in(passages_, id);
-  if (found == nullptr) return;  // it hung up meanwhile, which ended its turn
+  if (found == nullptr) return pump();  // it hung up meanwhile, which ended its turn
   const auto passage = *found;
   if (!status && !may_pass(status.error().kind)) return passage->end(RelayEnd::kNoLimits);
   // The daemon is gone, or another connection holds it. The pool finds out on its own; until then clients are neither

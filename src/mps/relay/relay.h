@@ -310,8 +310,8 @@ class RelayOwner {
   // (RelayEnd::kBrokeOff) an exchange that this program does not know (RelayExchange::foreign).
   virtual void server_doubted() = 0;
   // It is a client's turn: makes the daemon hold the grant's limits for the clients that it accepts next. `done` runs
-  // once, perhaps inside the call. After an error that may pass (kConflict, kTimeout, kUnavailable) the client keeps
-  // waiting; after any other it is refused.
+  // once, perhaps inside the call, and before the next call. After an error that may pass (kConflict, kTimeout,
+  // kUnavailable) the client keeps waiting; after any other it is refused.
   virtual void prepare(const std::string& grant, const Prepared& done) = 0;
   // The reply to a container of this grant that queries its own limits (mps/relay/handshake.h); "" = none.
   virtual std::string answer(const std::string& grant, const RelayQuestion& question) = 0;
@@ -417,6 +417,7 @@ class Relay {
   ExitedChildren exited_children_;
   bool serving_ = false;
   bool pumping_ = false;
+  bool preparing_ = false;  // prepare() has not answered yet
   bool logged_not_itself_ = false;
   int late_ = 0;                                // consecutive clients that got no server in time
   os::Timer wake_{loop_};                       // the next attempt to connect to the daemon
