@@ -134,12 +134,23 @@ Json json_of_device(const Device& device, const Pool& pool) {
   return json;
 }
 
-// Whether the server stores enough fields of a device for the scheduler to respect its limits.
-bool can_be_published(const Device& device, const Features& features) {
-  if (device.kind == Kind::kShared && !(features.shares && features.counters)) return false;
-  if (device.partition && !features.counters) return false;  // each memory slice would be granted several times
-  if (device.kind == Kind::kMonitor) return features.shares;
-  return !device.fault || features.taints;
+// What the server drops of the device, so that the scheduler would not respect its limits; none: it is published.
+std::vector<std::string> why_withheld(const Device& device, const Features& features) {
+  std::vector<std::string> why;
+  const auto drops = [&why](const char* field, const char* withheld, const char* gate) {
+    why.push_back(
+        fmt::format("the API server drops {}: {} are not published; switch the feature gate {} on in API server and "
+                    "scheduler (default since Kubernetes 1.36)",
+                    field, withheld, gate));
+  };
+  const bool monitor = device.kind == Kind::kMonitor, shared = device.kind == Kind::kShared;
+  if (!features.shares && (shared || monitor))
+    drops("allowMultipleAllocations", "shared and monitor devices", "DRAConsumableCapacity");
+  if (!features.counters && shared) drops("consumesCounters", "shared devices", "DRAPartitionableDevices");
+  if (!features.counters && device.partition)
+    drops("consumesCounters", "MIG partitions on demand", "DRAPartitionableDevices");
+  if (!features.taints && device.fault && !monitor) drops("taints", "faulty devices", "DRADeviceTaints");
+  return why;
 }
 
 std::vector<const Device*> in_order(const std::vector<Device>& devices, const Features& features) {
@@ -147,32 +158,12 @@ std::vector<const Device*> in_order(const std::vector<Device>& devices, const Fe
   for (const Kind kind : {Kind::kShared, Kind::kMig, Kind::kWhole, Kind::kMonitor}) {
     const auto begin = static_cast<std::ptrdiff_t>(out.size());
     for (const Device& device : devices)
-      if (device.kind == kind && can_be_published(device, features)) out.push_back(&device);
+      if (device.kind == kind && why_withheld(device, features).empty()) out.push_back(&device);
     std::ranges::stable_sort(out.begin() + begin, out.end(), [kind](const Device* a, const Device* b) {
       return kind == Kind::kWhole ? a->index > b->index : a->index < b->index;
     });
   }
   return out;
-}
-
-std::vector<std::string> notes_of(const std::vector<Device>& devices, const Features& features) {
-  std::vector<std::string> notes;
-  const auto any = [&devices](auto which) { return std::ranges::any_of(devices, which); };
-  const auto drops = [&notes](const char* field, const char* withheld, const char* gate) {
-    notes.push_back(
-        fmt::format("the API server drops {}: {} are not published; switch the feature gate {} on in API server and "
-                    "scheduler (default since Kubernetes 1.36)",
-                    field, withheld, gate));
-  };
-  const bool shared = any([](const Device& device) { return device.kind == Kind::kShared; });
-  if (shared && !features.shares)
-    drops("allowMultipleAllocations", "shared and monitor devices", "DRAConsumableCapacity");
-  if (shared && !features.counters) drops("consumesCounters", "shared devices", "DRAPartitionableDevices");
-  if (!features.counters && any([](const Device& device) { return device.partition.has_value(); }))
-    drops("consumesCounters", "MIG partitions on demand", "DRAPartitionableDevices");
-  if (!features.taints && any([](const Device& device) { return device.fault.has_value(); }))
-    drops("taints", "faulty devices", "DRADeviceTaints");
-  return notes;
 }
 
 std::string slice_name(std::size_t place, const Pool& pool) {
@@ -239,7 +230,9 @@ Slices slices_of(const std::vector<Device>& devices, const Pool& pool) {
     specs[place].update(head_of(pool, specs.size()));
     slices.list.push_back({slice_name(place, pool), json_text(specs[place])});
   }
-  slices.notes = notes_of(devices, pool.features);
+  for (const Device& device : devices)
+    for (auto& why : why_withheld(device, pool.features))
+      if (std::ranges::find(slices.notes, why) == slices.notes.end()) slices.notes.push_back(std::move(why));
   return slices;
 }
 
@@ -335,22 +328,18 @@ std::int64_t SliceLedger::generation() const {
   return newest;
 }
 
-// Whether what has to change cannot be one step within the newest generation, nor the rest of the way into it.
+// Whether what has to change cannot be one step within the newest generation, nor the rest of the way into it. Only
+// wanted slices are stored.
 bool SliceLedger::needs_new_generation(std::int64_t newest) const {
-  std::size_t changed = 0;
-  std::size_t behind = 0;
   std::size_t there = 0;
+  std::size_t changed = 0;
   for (const Slice& wanted : wanted_) {
     const auto stored = stored_.find(wanted.name);
-    if (stored == stored_.end()) continue;
+    if (stored == stored_.end() || stored->second.generation != newest) continue;
     ++there;
-    if (stored->second.generation != newest)
-      ++behind;
-    else if (!is_as_wanted(stored->second, wanted))
-      ++changed;
+    if (!is_as_wanted(stored->second, wanted)) ++changed;
   }
-  const bool others = behind > 0 || there < wanted_.size() || there < stored_.size();
-  return changed > 1 || (changed == 1 && others);
+  return changed > 1 || (changed == 1 && there < wanted_.size());
 }
 
 std::optional<SliceWrite> SliceLedger::next() const {
