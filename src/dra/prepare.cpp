@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/text.h"
 #include "plan/shares.h"
@@ -90,15 +91,13 @@ Status check_access(const Allocated& allocated, const Device& device) {
   return {};
 }
 
+const Device& device_of(const Part& part, const Offered& offered) {
+  return *find_device(offered.devices, part.devices.front().device);
+}
+
 Percent trusted(Percent threads, const Device& device, config::SmRounding rounding) {
   const auto counts = plan::trusted_sm_counts(device.compute_capability, device.sms);
   return plan::round_to_trusted(threads, device.sms, counts, rounding);
-}
-
-void set_threads(Part& part, const Device& device, config::SmRounding rounding) {
-  if (part.kind != Kind::kShared) return;
-  part.limits.threads = trusted(Percent::whole(std::min(part.cores, kCoresAll)), device, rounding);
-  part.limits.sms = plan::sms_at(part.limits.threads, device.sms);
 }
 
 Status check_slots(const Part& part, const Device& device, const Offered& offered) {
@@ -165,19 +164,18 @@ Status check_requests(const PreparedClaim& claim) {
 
 // A process has one percentage on all its GPUs, so a request has the smallest of its parts, which must compute right
 // results on each of them.
-void join_threads(PreparedClaim& claim, const Offered& offered) {
+void set_threads(PreparedClaim& claim, const Offered& offered) {
   for (auto& part : claim.parts) {
-    const auto same = [&](const Part& each) { return each.grant == part.grant && each.kind == Kind::kShared; };
-    if (part.kind != Kind::kShared || std::ranges::count_if(claim.parts, same) < 2) continue;
-    Percent threads = part.limits.threads;
-    for (const auto& each : claim.parts)
-      if (same(each)) threads = std::min(threads, each.limits.threads);
-    for (const auto& each : claim.parts) {
-      if (!same(each)) continue;
-      threads = trusted(threads, *find_device(offered.devices, each.devices.front().device), offered.rounding);
-    }
+    if (part.kind != Kind::kShared) continue;
+    Percent threads = Percent::whole(kCoresAll);
+    auto same = claim.parts | std::views::filter([&part](const Part& each) {
+                  return each.grant == part.grant && each.kind == Kind::kShared;
+                });
+    for (const Part& each : same)
+      threads = std::min(threads, trusted(Percent::whole(each.cores), device_of(each, offered), offered.rounding));
+    for (const Part& each : same) threads = trusted(threads, device_of(each, offered), offered.rounding);
     part.limits.threads = threads;
-    part.limits.sms = plan::sms_at(threads, find_device(offered.devices, part.devices.front().device)->sms);
+    part.limits.sms = plan::sms_at(threads, device_of(part, offered).sms);
   }
 }
 
@@ -222,7 +220,7 @@ Status configure(const Claim& claim, const Offered& offered, PreparedClaim& made
     if (part.limits.memory.value > 0 && memory.value > 0) memory = std::min(memory, part.limits.memory);
     part.process.memory = memory;
     if (config.threads == 0) continue;
-    const Device& device = *find_device(offered.devices, part.devices.front().device);
+    const Device& device = device_of(part, offered);
     auto threads = trusted(Percent::whole(config.threads), device, offered.rounding);
     if (part.limits.threads.hundredths > 0) threads = std::min(threads, part.limits.threads);
     part.process.threads = threads;
@@ -287,10 +285,9 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     for (const auto& part : other.parts) count(held[counted_on(part)], part, other.name);
   for (auto& part : made.parts) {
     if (part.kind == Kind::kMonitor) continue;
-    const Device& device = *find_device(offered.devices, part.devices.front().device);
+    const Device& device = device_of(part, offered);
     TRY_STATUS(check_slots(part, device, offered));
     TRY_STATUS(check_room(part, device, held[counted_on(part)]));
-    set_threads(part, device, offered.rounding);
     count(held[counted_on(part)], part, made.name);
     if (!has_endpoint(part.kind)) continue;
     const auto pool = offered.mps_pools.find(part.gpu_uuid);
@@ -303,7 +300,7 @@ Result<PreparedClaim> prepare(const Claim& claim, const Offered& offered, const 
     part.grant = hex16(stable_hash(fmt::format("{}/{}/{}", made.name.uid, part.request, first->gpu_uuid)));
   }
   TRY_STATUS(check_requests(made));
-  join_threads(made, offered);
+  set_threads(made, offered);
   TRY_STATUS(configure(claim, offered, made));
   return made;
 }
