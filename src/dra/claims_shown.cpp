@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/text.h"
 
 namespace tranche::dra {
 namespace {
@@ -28,13 +29,31 @@ std::string why_guard_fails(const Shown& status, const ShownPart& part) {
   return "the guard does not know the limit of this claim yet";
 }
 
-void judge(const Shown& status, ShownPart& part) {
-  if (part.kind != "shared" || (part.limit_mib == 0 && part.sms == 0)) return;
+bool is_limited(const Shown& part) {
+  return count_at(part, "memoryMiB") > 0 || count_at(part, "sms") > 0;
+}
+
+void judge(const Shown& status, const std::string& pool, ShownPart& part) {
   part.enforced = "no";
-  part.why = why_pool_fails(status, part.pool);
+  part.why = why_pool_fails(status, pool);
   if (!part.why.empty()) return;
   part.why = why_guard_fails(status, part);
   part.enforced = part.why.empty() ? "yes" : "partly";
+}
+
+std::string limits_of(const Shown& part) {
+  if (text_at(part, "kind") == "monitor") return "nothing of it";
+  const Shown &instance = map_at(part, "instance"), &process = map_at(part, "process");
+  std::string text = instance.empty()             ? "all of it"
+                     : truth_at(instance, "made") ? "all of it, on demand"
+                                                  : "all of it, being made";
+  if (is_limited(part))
+    text = fmt::format("{} MiB, {} SMs ({} cores)", count_at(part, "memoryMiB"), count_at(part, "sms"),
+                       count_at(part, "cores"));
+  std::vector<std::string> of_each;
+  if (const auto most = count_at(process, "memoryMiB"); most > 0) of_each.push_back(fmt::format("{} MiB", most));
+  if (const auto most = count_at(process, "sms"); most > 0) of_each.push_back(fmt::format("{} SMs", most));
+  return of_each.empty() ? text : fmt::format("{}, each process {}", text, join(of_each, ", "));
 }
 
 // The claim's tenant in `grants`, for who holds it and what it uses.
@@ -60,37 +79,18 @@ std::vector<ShownPart> claims_shown(const Shown& status) {
       part.request = text_at(json, "request");
       part.gpu = text_at(json, "gpu");
       part.kind = text_at(json, "kind");
-      if (const Shown& instance = map_at(json, "instance"); !instance.empty())
-        part.instance = truth_at(instance, "made") ? "yes" : "no";
-      part.pool = text_at(json, "mpsPool");
       part.grant = text_at(json, "grant");
+      part.limits = limits_of(json);
       part.limit_mib = count_at(json, "memoryMiB");
       part.cores = count_at(json, "cores");
-      part.sms = count_at(json, "sms");
-      part.process_mib = count_at(map_at(json, "process"), "memoryMiB");
-      part.process_sms = count_at(map_at(json, "process"), "sms");
       for (const Shown& device : list_at(json, "devices"))
         if (part.device.empty()) part.device = text_at(device, "device");
       add_tenant(status, part);
-      judge(status, part);
+      if (part.kind == "shared" && is_limited(json)) judge(status, text_at(json, "mpsPool"), part);
       all.push_back(std::move(part));
     }
   }
   return all;
-}
-
-std::string limits_text(const ShownPart& part) {
-  if (part.kind == "monitor") return "nothing of it";
-  std::string text = part.instance.empty()    ? "all of it"
-                     : part.instance == "yes" ? "all of it, on demand"
-                                              : "all of it, being made";
-  if (part.limit_mib > 0 || part.sms > 0)
-    text = fmt::format("{} MiB, {} SMs ({} cores)", part.limit_mib, part.sms, part.cores);
-  if (part.process_mib == 0 && part.process_sms == 0) return text;
-  text += ", each process";
-  if (part.process_mib > 0) text += fmt::format(" {} MiB", part.process_mib);
-  if (part.process_sms > 0) text += fmt::format("{} {} SMs", part.process_mib > 0 ? "," : "", part.process_sms);
-  return text;
 }
 
 std::vector<ServingFault> serving_faults(const Shown& status) {

@@ -16,25 +16,20 @@ struct ShownPart {
   std::string uid;
   std::string holder;  // "team/one", the pod it was made for; "" = several pods may use it
   std::string request;
-  std::string device;    // "gpu-0-shared"
-  std::string gpu;       // its UUID
-  std::string kind;      // "shared", "gpu", "monitor", "mig"
-  std::string instance;  // "yes", "no": a MIG device that is made for the claim, and whether it is there; "": not
-  std::string pool;      // the MPS pool
-  std::string grant;     // the endpoint
+  std::string device;  // "gpu-0-shared"
+  std::string gpu;     // its UUID
+  std::string kind;    // "shared", "gpu", "monitor", "mig"
+  std::string grant;   // the endpoint
+  // For people: "6144 MiB, 30 SMs (20 cores)", "all of it", "nothing of it"; and those of each process.
+  std::string limits;
   std::uint64_t limit_mib = 0;  // 0: not limited
   std::uint64_t cores = 0;
-  std::uint64_t sms = 0;
-  std::uint64_t process_mib = 0, process_sms = 0;  // of each process, by a configuration; 0: as above
   std::optional<std::uint64_t> used_mib;
   // "yes"; "partly": each process is limited, and their sum is not; "no"; "": there is no limit.
   std::string enforced;
   std::string why;  // not
 };
 std::vector<ShownPart> claims_shown(const nlohmann::json& status);
-
-std::string limits_text(
-    const ShownPart& part);  // "6144 MiB, 30 SMs (20 cores)", "all of it", "nothing of it"; those of a process
 
 // What is wrong with the serving of claims, one sentence each with its remedy; none where all is well or claims are
 // not configured.

@@ -31,7 +31,7 @@ TEST(ClaimsShown, NameTheHolderTheLimitsAndThatTheyAreEnforced) {
   EXPECT_EQ(shown[0].claim, "team/train");
   EXPECT_EQ(shown[0].holder, "team/one");
   EXPECT_EQ(shown[0].device, "gpu-0-shared");
-  EXPECT_EQ(limits_text(shown[0]), "6144 MiB, 30 SMs (20 cores)");
+  EXPECT_EQ(shown[0].limits, "6144 MiB, 30 SMs (20 cores)");
   EXPECT_EQ(shown[0].used_mib, 700u);
   EXPECT_EQ(shown[0].enforced, "yes");
   EXPECT_THAT(serving_faults(status()), testing::IsEmpty());
@@ -41,19 +41,19 @@ TEST(ClaimsShown, LimitsOfEachProcessAreNamed) {
   auto json = status();
   auto& part = json["dra"]["claims"][0]["parts"][0];
   part["process"] = {{"memoryMiB", 1024}, {"sms", 16}};
-  EXPECT_EQ(limits_text(claims_shown(json)[0]), "6144 MiB, 30 SMs (20 cores), each process 1024 MiB, 16 SMs");
+  EXPECT_EQ(claims_shown(json)[0].limits, "6144 MiB, 30 SMs (20 cores), each process 1024 MiB, 16 SMs");
   part["memoryMiB"] = part["sms"] = 0;
   part["process"] = {{"sms", 16}};
-  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, each process 16 SMs");
+  EXPECT_EQ(claims_shown(json)[0].limits, "all of it, each process 16 SMs");
 }
 
 TEST(ClaimsShown, AMigDeviceThatIsMadeForTheClaimIsMarked) {
   auto json = status();
   auto& part = json["dra"]["claims"][0]["parts"][0];
   part = {{"request", "gpu"}, {"kind", "mig"}, {"instance", {{"gpu", "GPU-1"}, {"made", true}}}};
-  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, on demand");
+  EXPECT_EQ(claims_shown(json)[0].limits, "all of it, on demand");
   part["instance"]["made"] = false;
-  EXPECT_EQ(limits_text(claims_shown(json)[0]), "all of it, being made");
+  EXPECT_EQ(claims_shown(json)[0].limits, "all of it, being made");
 }
 
 TEST(ClaimsShown, LimitsThatDoNotHoldAreNamed) {

@@ -238,7 +238,7 @@ void check_claims(const Json& node, Findings& checks) {
                             count_at(slices, "devices"), count_at(slices, "slices"), list_at(dra, "claims").size()));
   }
   for (const auto& part : parts) {
-    const std::string what = dra::limits_text(part) + " of " + part.device;
+    const std::string what = part.limits + " of " + part.device;
     if (part.enforced == "yes")
       checks.pass("claim.limits", about(part), what + ", enforced");
     else if (part.enforced == "partly")

@@ -241,7 +241,7 @@ void put_claims(std::string& out, const std::vector<dra::ShownPart>& claims, con
     if (!claim.why.empty()) state += ": " + visible_text(claim.why);
     if (claim.used_mib) state += fmt::format("{}uses {} MiB", state.empty() ? "" : "; ", *claim.used_mib);
     out += fmt::format("   {:<{}} {:<13} {:<28}  {}\n", clipped(claim.claim + "/" + claim.request, kNameWidth),
-                       kNameWidth, clipped(claim.device, 13), clipped(dra::limits_text(claim), 28), state);
+                       kNameWidth, clipped(claim.device, 13), clipped(claim.limits, 28), state);
     if (!claim.holder.empty()) out += fmt::format("     {}\n", pen(kDim, "held by pod " + visible_text(claim.holder)));
   }
 }

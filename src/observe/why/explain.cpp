@@ -264,8 +264,8 @@ class Status {
   // --- a claim
 
   static Cause cause_of(const dra::ShownPart& part) {
-    std::string what = fmt::format("request {} has {} of {} ({}){}", part.request, dra::limits_text(part), part.device,
-                                   part.gpu, part.holder.empty() ? "" : ", held by pod " + part.holder);
+    std::string what = fmt::format("request {} has {} of {} ({}){}", part.request, part.limits, part.device, part.gpu,
+                                   part.holder.empty() ? "" : ", held by pod " + part.holder);
     if (part.used_mib) what += fmt::format("; uses {} MiB", *part.used_mib);
     if (part.enforced == "yes") what += "; its limits are enforced";
     if (part.enforced == "partly") what += "; each process is limited, and their sum is not: " + part.why;
