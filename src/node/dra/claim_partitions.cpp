@@ -50,33 +50,34 @@ void Claims::change_instance(const std::string& uid, std::size_t at, Act what, E
 
 void Claims::on_changed(const std::string& uid, std::size_t at, Act what, const Result<std::string>& device,
                         const Ended& done) {
-  const auto& claim = prepared_.at(uid);
-  auto part = claim.parts[at];
+  auto claim = prepared_.at(uid);
+  auto& part = claim.parts[at];
+  const auto record_it = [&] { return record(uid, claim, "cannot write down which MIG device the claim has"); };
   if (!device && what == Act::kFind && device.error().kind == Kind::kNotFound) {
     log::warning("claim.partition_gone", {{"claim", dra::to_string(claim.name)},
                                           {"uuid", part.gpu_uuid},
                                           {"effect", "it is made again, with a different UUID"}});
     part.gpu_uuid = part.parent_uuid;
     part.begun = false;
-    const auto recorded = record(uid, at, part);
+    const auto recorded = record_it();
     return recorded ? make_instances(uid, at, done) : done(recorded);
   }
   if (!device) {
     auto why = within(device.error(), "cannot make the MIG instance of " + part.devices.front().device);
     if (what == Act::kMake && why.kind == Kind::kConflict) {
       part.begun = false;
-      if (const auto recorded = record(uid, at, part); !recorded) why = recorded.error();
+      if (const auto recorded = record_it(); !recorded) why = recorded.error();
     }
     return done(std::unexpected(std::move(why)));
   }
   if (what == Act::kLook) {
     part.begun = true;
-    const auto recorded = record(uid, at, part);
+    const auto recorded = record_it();
     return recorded ? change_instance(uid, at, Act::kMake, done) : done(recorded);
   }
   if (part.gpu_uuid != *device) {
     part.gpu_uuid = *device;
-    if (const auto recorded = record(uid, at, part); !recorded) return done(recorded);
+    if (const auto recorded = record_it(); !recorded) return done(recorded);
     log_change("claim.partition_made", claim, part, *device);
   }
   if (!is_there(*device)) callbacks_.rescan();

@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 
 constexpr Duration kFirstRetry = 1s;
 constexpr Duration kMostRetry = 5min;
-constexpr Duration kWithoutServer = 5s;
 constexpr std::string_view kServing = "serving";
 
 bool has_limits(const mps::EndpointReport& endpoint, const dra::Part& part) {
@@ -84,7 +83,9 @@ ClaimStatuses::ClaimStatuses(os::Loop& loop, kube::KubeLink& link, const Claims&
       link_(link),
       claims_(claims),
       callbacks_(std::move(callbacks)),
-      backoff_(kFirstRetry, kMostRetry, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {}
+      backoff_(kFirstRetry, kMostRetry, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
+  link_.when_settled([this] { step(); });
+}
 
 void ClaimStatuses::look() {
   if (!settle_.running()) settle_.start(kSettle, [this] { take(); });
@@ -100,19 +101,18 @@ void ClaimStatuses::take() {
 
 void ClaimStatuses::step() {
   if (claims_.standing() != ClaimsStanding::kOurs) return;  // a newer agent writes them
-  if (request_.waits()) return;
+  if (link_.client() == nullptr || request_.waits()) return;
   std::erase_if(entries_, [](const auto& each) {
     return each.second.written == each.second.wanted && each.second.wanted.entries.empty();
   });
   std::optional<MonoTime> next;
   for (const auto& [uid, entry] : entries_) {
     if (entry.written == entry.wanted) continue;
-    if (link_.client() != nullptr && entry.due <= loop_.now()) return write(uid);
+    if (entry.due <= loop_.now()) return write(uid);
     next = std::min(next.value_or(entry.due), entry.due);
   }
   if (!next) return report({});
-  const Duration wait = link_.client() == nullptr ? kWithoutServer : *next - loop_.now();
-  retry_.start(std::max(wait, Duration::zero()), [this] { step(); });
+  retry_.start(*next - loop_.now(), [this] { step(); });
 }
 
 void ClaimStatuses::write(const std::string& uid) {

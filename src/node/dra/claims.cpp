@@ -191,8 +191,7 @@ void Claims::prepare(const dra::ClaimName& claim, Prepared done) {
       done(std::move(devices));
       next(claim.uid);
     };
-    if (const auto known = prepared_.find(claim.uid); known != prepared_.end())
-      return make(dra::PreparedClaim(known->second), false, answer);
+    if (prepared_.contains(claim.uid)) return make(claim.uid, false, answer);
     read(claim, answer);
   });
 }
@@ -217,7 +216,7 @@ void Claims::read(const dra::ClaimName& claim, Prepared done) {
 
 void Claims::decide(const dra::Claim& claim, const Prepared& done) {
   wait(claim.name.uid, kRoomPatience, [this, claim, done, waits = false](bool last) mutable {
-    const auto decided = dra::prepare(claim, inputs_.offered, prepared_);
+    auto decided = dra::prepare(claim, inputs_.offered, prepared_);
     if (!decided && decided.error().kind == Kind::kConflict && !last && standing_ == ClaimsStanding::kOurs) {
       if (!std::exchange(waits, true))
         log::info("claim.waits", {{"claim", dra::to_string(claim.name)}, {"why", decided.error()}});
@@ -227,9 +226,13 @@ void Claims::decide(const dra::Claim& claim, const Prepared& done) {
       done(std::unexpected(decided.error()));
       return true;
     }
-    for (const auto& what : dra::without_effect(claim.configs))
-      log::warning("claim.without_effect", {{"claim", dra::to_string(claim.name)}, {"what", what}});
-    make(*decided, true, done);
+    decided->boot = boot_;
+    // Written down first: what is opened for it is then known as the claim's, whatever happens.
+    if (const auto recorded = record(claim.name.uid, *decided, "cannot write down that the claim is prepared");
+        !recorded)
+      done(std::unexpected(recorded.error()));
+    else
+      make(claim.name.uid, true, done);
     return true;
   });
 }
@@ -245,20 +248,10 @@ void Claims::try_again(const std::string& uid, bool last) {
     if ((!uid.empty() && each.uid != uid) || !each.attempt(last)) waiting_.push_back(std::move(each));
 }
 
-// Written down first: what is opened for it is then known as the claim's, whatever happens.
-void Claims::make(const dra::PreparedClaim& claim, bool is_new, Prepared done) {
-  const std::string uid = claim.name.uid;
-  if (is_new) {
-    prepared_[uid] = claim;
-    prepared_[uid].boot = boot_;
-    lines_.erase(uid);
-    if (const auto written = write(); !written) {
-      prepared_.erase(uid);
-      return done(std::unexpected(within(written.error(), "cannot write down that the claim is prepared")));
-    }
-  }
-  const bool partitioned = std::ranges::any_of(claim.parts, [](const auto& part) { return part.instance.has_value(); });
-  if (partitioned && is_new) callbacks_.changed();  // the MIG manager has to know before there is an instance
+void Claims::make(const std::string& uid, bool is_new, Prepared done) {
+  const auto is_partition = [](const dra::Part& part) { return part.instance.has_value(); };
+  if (is_new && std::ranges::any_of(prepared_.at(uid).parts, is_partition))
+    callbacks_.changed();  // the MIG manager has to know before there is an instance
   make_instances(uid, 0, [this, uid, is_new, done = std::move(done)](const Status& there) {
     const auto described = [this, uid, is_new, done](const Status& ready) {
       const auto& now = prepared_.at(uid);  // with the UUIDs of what was made
@@ -423,11 +416,7 @@ void Claims::leave_nothing(const dra::ClaimName& unknown, Unprepared done) {
 Status Claims::forget(const std::string& uid) {
   const auto claim = prepared_.at(uid);
   TRY_STATUS(cdi::remove_spec(cdi_root_, dra::claim_spec_file(claim.driver, uid)));
-  prepared_.erase(uid);
-  if (const auto written = write(); !written) {
-    prepared_[uid] = claim;
-    return std::unexpected(within(written.error(), "cannot write down that the claim is unprepared"));
-  }
+  TRY_STATUS(record(uid, std::nullopt, "cannot write down that the claim is unprepared"));
   for (const auto& part : claim.parts) opened_.erase(part.grant);
   not_reopened_.erase(uid);
   return {};
@@ -435,7 +424,6 @@ Status Claims::forget(const std::string& uid) {
 
 // A node has hundreds of claims, and a change is one of them.
 Status Claims::write() {
-  std::erase_if(lines_, [this](const auto& line) { return !prepared_.contains(line.first); });
   std::string text;
   for (const auto& [uid, claim] : prepared_) {
     auto& line = lines_[uid];
@@ -446,15 +434,16 @@ Status Claims::write() {
   return os::write_kept(dir, kFile, text, 0600, os::Sync::kYes);
 }
 
-Status Claims::record(const std::string& uid, std::size_t part, const dra::Part& now) {
-  auto& known = prepared_.at(uid).parts.at(part);
-  const auto before = std::exchange(known, now);
+Status Claims::record(const std::string& uid, std::optional<dra::PreparedClaim> now, const char* failure) {
+  auto before = prepared_.extract(uid);
+  if (now) prepared_[uid] = *std::move(now);
   lines_.erase(uid);
-  auto written = write();
-  if (written) return written;
-  known = before;
+  const auto written = write();
+  if (written) return {};
+  prepared_.erase(uid);
+  prepared_.insert(std::move(before));
   lines_.erase(uid);
-  return std::unexpected(within(written.error(), "cannot write down which MIG device the claim has"));
+  return std::unexpected(within(written.error(), failure));
 }
 
 // --- what is put back ----------------------------------------------------------------------------------------------

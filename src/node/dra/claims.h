@@ -136,7 +136,7 @@ class Claims final : public kubelet::DraAnswers {
   void read(const dra::ClaimName& claim, Prepared done);
   void decide(const dra::Claim& claim, const Prepared& done);
   enum class Opening { kNew, kAgain, kMissing };
-  void make(const dra::PreparedClaim& claim, bool is_new, Prepared done);
+  void make(const std::string& uid, bool is_new, Prepared done);
   void open_parts(const std::string& uid, std::size_t from, Opening opening, Ended done);
   Result<std::vector<kubelet::DraDevice>> describe(const dra::PreparedClaim& claim);
   Result<std::vector<grants::Grant>> grants_of(const dra::PreparedClaim& claim) const;
@@ -166,7 +166,8 @@ class Claims final : public kubelet::DraAnswers {
   void end_of_jobs();
   bool lacks(const dra::Part& part) const;
   Status write();
-  Status record(const std::string& uid, std::size_t part, const dra::Part& now);
+  // Changes the record of a claim, or removes it, also on the disk; where that fails, it stays as it was.
+  Status record(const std::string& uid, std::optional<dra::PreparedClaim> now, const char* failure);
   void restore_specs();
   bool watch_specs();
   void reopen(const std::string& uid);
