@@ -58,7 +58,6 @@ struct DeviceConfig {
   std::string field = {};                             // the path of the parameters, for errors
   For device = For::kGpu;
   Strategy strategy = Strategy::kNone;
-  std::string interval = {};  // of kTimeSlicing: "Default", "Short", "Medium", "Long"
   std::uint32_t threads = 0;  // percent of the SMs that each process gets; 0: not limited
   Bytes memory = {};          // of each process on each device, whole MiB; 0: not limited
   // The same on one device, by UUID or by place among the request's devices.
@@ -86,8 +85,5 @@ Result<DeviceConfig> read_device_config(const nlohmann::json& parameters, const 
 // last one, the claim's before its class's, as with NVIDIA's driver. One that names the request must be for its kind of
 // device. nullptr: none.
 Result<const DeviceConfig*> config_of(const std::vector<DeviceConfig>& configs, const std::string& request, Kind kind);
-
-// What of the configurations does nothing here, one sentence each.
-std::vector<std::string> without_effect(const std::vector<DeviceConfig>& configs);
 
 }  // namespace tranche::dra

@@ -20,7 +20,6 @@ constexpr const char* kTimeSlicing = "TimeSlicing";
 constexpr const char* kMps = "MPS";
 constexpr const char* kGpuConfig = "GpuConfig";
 constexpr const char* kMigConfig = "MigDeviceConfig";
-constexpr const char* kVfioConfig = "VfioDeviceConfig";
 
 // A member that is null counts as absent, as it does for the API server.
 class Fields {
@@ -109,7 +108,7 @@ Status read_sharing(const Json& json, const std::string& path, DeviceConfig& int
   if (const Json* slicing = fields.find("timeSlicingConfig")) {
     const Fields inside(*slicing, fields.path("timeSlicingConfig"));
     TRY_STATUS(inside.only({"interval"}));
-    TRY(into.interval, inside.word("interval", {"Default", "Short", "Medium", "Long"}));
+    TRY_STATUS(inside.word("interval", {"Default", "Short", "Medium", "Long"}));  // without effect
   }
   if (const Json* mps = fields.find("mpsConfig")) return read_mps(*mps, fields.path("mpsConfig"), into);
   return {};
@@ -128,11 +127,6 @@ Result<DeviceConfig> read_device_config(const Json& parameters, const std::strin
   DeviceConfig config{.field = field};
   TRY(const auto version, fields.word("apiVersion", {kNvidiaConfigVersion}));
   if (version.empty()) return wrong_field(fields.path("apiVersion"), "is absent", remedy);
-  if (const Json* kind = fields.find("kind"); kind != nullptr && *kind == kVfioConfig)
-    return wrong_field(
-        fields.path("kind"),
-        fmt::format("is {}, for GPUs of virtual machines, and this driver gives GPUs to containers only", kVfioConfig),
-        "write GpuConfig, or run the pod on a node with NVIDIA's DRA driver");
   TRY(const auto kind, fields.word("kind", {kGpuConfig, kMigConfig}));
   if (kind.empty()) return wrong_field(fields.path("kind"), "is absent", remedy);
   config.device = kind == kGpuConfig ? DeviceConfig::For::kGpu : DeviceConfig::For::kMig;
@@ -160,17 +154,6 @@ Result<const DeviceConfig*> config_of(const std::vector<DeviceConfig>& configs, 
     if (of_its_kind && !hidden) found = &config;
   }
   return found;
-}
-
-std::vector<std::string> without_effect(const std::vector<DeviceConfig>& configs) {
-  std::vector<std::string> all;
-  for (const auto& config : configs)
-    if (!config.interval.empty() && config.interval != "Default")
-      all.push_back(
-          fmt::format("{}.sharing.timeSlicingConfig.interval is {}: the processes of the claim use the GPU at "
-                      "the same time, by MPS, and not in turns",
-                      config.field, config.interval));
-  return all;
 }
 
 }  // namespace tranche::dra
