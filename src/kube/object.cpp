@@ -40,14 +40,12 @@ std::string name_of(const Json& object) {
   return text_at(member_at(object, "metadata"), "name");
 }
 
-Result<ListHead> parse_list(std::string_view body, const std::function<void(const Json&)>& item,
-                            std::string_view what) {
+Result<ListHead> parse_list(std::string_view body, const std::function<void(const Json&)>& item) {
   const Json document = json_of_list(body, "items", item);
   const Json& items = member_at(document, "items");
   // An empty list may have "items": null.
   if (!document.is_object() || !(items.is_array() || (items.is_null() && text_at(document, "kind").ends_with("List"))))
-    return fail(Kind::kInvalid,
-                "the API server answered with something that is no " + std::string(what) + ": " + in_quotes(body));
+    return fail(Kind::kInvalid, "the API server answered with something that is no list: " + in_quotes(body));
   const Json& metadata = member_at(document, "metadata");
   ListHead head{text_at(metadata, "resourceVersion"), text_at(metadata, "continue")};
   if (head.resource_version.empty())

@@ -47,10 +47,8 @@ struct ListHead {
   std::string resource_version;
   std::string next;  // the token for the next page, "" on the last
 };
-// `item` receives each object as it is read. kInvalid: not a list; discard what `item` received. `what`: for the
-// message.
-Result<ListHead> parse_list(std::string_view body, const std::function<void(const nlohmann::json& object)>& item,
-                            std::string_view what = "list");
+// `item` receives each object as it is read. kInvalid: not a list; discard what `item` received.
+Result<ListHead> parse_list(std::string_view body, const std::function<void(const nlohmann::json& object)>& item);
 
 // Kubernetes' API conventions, "Efficient detection of changes": kAdded, kModified and kDeleted carry an object,
 // kBookmark only its resource version, kError a Status.

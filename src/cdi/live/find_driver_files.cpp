@@ -352,21 +352,16 @@ DeviceNodes find_device_nodes(const config::Imex& imex, gpu::Platform platform, 
 
 std::vector<Problem> imex_problems(const config::Imex& imex, bool exists) {
   if (!imex.channel || exists) return {};
-  const std::string is_not_there =
-      fmt::format("channel 0, whose device node {} is not on this node", config::kImexChannelNode);
-  const std::string remedy =
-      "create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or ";
-  if (imex.required)
-    return {{Severity::kError,
-             {},
-             "imex.required",
-             "is true for " + is_not_there + "; no device is handed out until it is there",
-             remedy + "write required: false"}};
-  return {{Severity::kWarning,
-           {},
-           "imex.channelIDs",
-           "names " + is_not_there + "; it is left out of answers",
-           remedy + "take it out of the list"}};
+  const bool required = imex.required;
+  return {
+      {required ? Severity::kError : Severity::kWarning,
+       {},
+       required ? "imex.required" : "imex.channelIDs",
+       fmt::format("{} channel 0, whose device node {} is not on this node; {}", required ? "is true for" : "names",
+                   config::kImexChannelNode,
+                   required ? "no device is handed out until it is there" : "it is left out of answers"),
+       fmt::format("create it (NVreg_CreateImexChannel0=1, or nvidia-modprobe), mount it into this container, or {}",
+                   required ? "write required: false" : "take it out of the list")}};
 }
 
 std::string imex_block(const config::Imex& imex, bool exists) {

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> pages_of(BlockingClient& server, const std::str
       continue;
     }
     if (answer.status != http::kOk) return std::unexpected(refusal(answer, "the API server does not list pods"));
-    TRY(const auto page, parse_list(answer.body, [](const nlohmann::json&) {}, "list of pods"));
+    TRY(const auto page, parse_list(answer.body, [](const nlohmann::json&) {}));
     pages.push_back(answer.body);
     if (page.next.empty()) return pages;
     if (pages.size() == kMostPages)
@@ -55,11 +55,6 @@ KubeAnswer BlockingClient::wait(const std::function<void(KubeClient::OnAnswer do
   });
   while (!answer) loop->run();
   return *std::move(answer);
-}
-
-Result<KubeAnswer> answered(KubeAnswer answer, const Access& access) {
-  if (answer.status != 0) return answer;
-  return std::unexpected(refusal(answer, "", access.server.url()));
 }
 
 Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {

@@ -25,14 +25,13 @@ struct BlockingClient {
   std::unique_ptr<KubeClient> client;
 };
 
-// An answer with a status as it is; kUnavailable, naming the server, if the request got none.
-Result<KubeAnswer> answered(KubeAnswer answer, const Access& access);
-
 // One request, such as ask_once(access, &KubeClient::get, path). Paths begin with "/api". A response with any status is
-// a value; kUnavailable if there is none.
+// a value; kUnavailable, naming the server, if there is none.
 Result<KubeAnswer> ask_once(const Access& access, auto request, const auto&... texts) {
   TRY(auto server, BlockingClient::open(access));
-  return answered(server.ask(request, texts...), access);
+  auto answer = server.ask(request, texts...);
+  if (answer.status == 0) return std::unexpected(refusal(answer, "", access.server.url()));
+  return answer;
 }
 
 // The pods of the cluster: one list for each field selector ("spec.nodeName=n1"), page by page: the raw bodies. If a
