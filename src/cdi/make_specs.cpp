@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <span>
 #include <string_view>
 
+#include "base/text.h"
 #include "os/files/files.h"
 
 namespace tranche::cdi {
@@ -19,6 +22,38 @@ const std::vector<std::string> kFileOptions{"ro", "nosuid", "nodev", "rbind", "r
 const std::vector<std::string> kSocketOptions{"nosuid", "nodev", "noexec", "rbind", "rprivate"};
 constexpr std::array kNeededNodes{"/dev/nvidiactl", "/dev/nvidia-uvm"};  // CUDA does not start without them
 
+constexpr const char* kAnnotations = "enable-coherent-annotations";
+// Most of them change something that Tranche's specs do not contain anyway.
+constexpr std::string_view kFeatures[] = {"enable-explicit-driver-libraries",
+                                          "disable-ipc-discoverer",
+                                          "disable-nvsandboxutils",               // that library is never used
+                                          "disable-multiple-csv-devices",         // a Tegra system is one device
+                                          "no-additional-gids-for-device-nodes",  // none are ever written
+                                          kAnnotations};
+// "chmod" is never written: off in NVIDIA's programs as well.
+constexpr std::string_view kHooks[] = {"all",
+                                       "create-symlinks",
+                                       "enable-cuda-compat",
+                                       "update-ldcache",
+                                       "disable-device-node-modification",
+                                       "update-application-profile",
+                                       "chmod"};
+
+bool has(const std::vector<std::string>& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+void find_unknown(const char* flag, const std::vector<std::string>& words, std::span<const std::string_view> known,
+                  std::vector<Problem>& problems) {
+  for (const std::string& word : words) {
+    if (std::ranges::find(known, word) != known.end()) continue;
+    const std::string meant = did_you_mean(word, {known.begin(), known.end()});
+    problems.push_back(warning_in(
+        flag, "has the unknown word " + in_quotes(word),
+        meant.empty() ? "write one of " + join(known, ", ", std::identity()) : "did you mean " + meant + "?"));
+  }
+}
+
 const Found* find(const std::set<Found>& all, const std::string& path) {
   const auto found = std::ranges::find(all, path, &Found::path);
   return found == all.end() ? nullptr : &*found;
@@ -26,8 +61,8 @@ const Found* find(const std::set<Found>& all, const std::string& path) {
 
 class Maker {
  public:
-  Maker(const Inventory& inventory, const config::Config& config, const Features& features, const DriverFiles& files)
-      : inventory_(inventory), config_(config), features_(features), files_(files) {}
+  Maker(const Inventory& inventory, const config::Config& config, const DriverFiles& files)
+      : inventory_(inventory), config_(config), files_(files) {}
 
   MadeSpecs make() {
     switch (inventory_.platform) {
@@ -77,7 +112,6 @@ class Maker {
   void add_node(Edits& edits, const Found& node) const {
     DeviceNode added;
     added.path = node.path;
-    added.permissions = "rw";
     if (std::string host = os::under_root(device_root(), node.real); host != added.path)
       added.host_path = std::move(host);
     if (std::ranges::find(edits.device_nodes, added) == edits.device_nodes.end())
@@ -103,24 +137,27 @@ class Maker {
         arguments.emplace_back("--link");
         arguments.push_back(link.target + "::" + link.path);
       }
-      return add_hook(edits, HookName::kCreateSymlinks, std::move(arguments));
+      return add_hook(edits, "create-symlinks", std::move(arguments));
     }
-    if (features_.disabled_hooks.contains(HookName::kCreateSymlinks)) return;
+    if (is_disabled("create-symlinks")) return;
     for (const Link& link : links)
       if (!link.real.empty()) edits.mounts.push_back(mount_of(link.real, link.path, kFileOptions));
   }
 
+  bool is_disabled(std::string_view hook) const {
+    const auto& disabled = config_.run.cdi_disable_hooks;
+    return has(disabled, hook) || has(disabled, "all");
+  }
+
   // Does nothing if the hook is disabled or its program is missing.
-  void add_hook(Edits& edits, HookName name, std::vector<std::string> arguments = {}) const {
-    if (files_.hook_program_missing || features_.disabled_hooks.contains(name)) return;
+  void add_hook(Edits& edits, std::string_view name, std::vector<std::string> arguments = {}) const {
+    if (files_.hook_program_missing || is_disabled(name)) return;
     Hook hook;
-    hook.name = "createContainer";
     hook.path = config_.flags.plugin.nvidia_ctk_path;
     hook.args = {os::parts_of(hook.path).name};
     if (hook.args.front() == "nvidia-ctk") hook.args.emplace_back("hook");
-    hook.args.emplace_back(to_string(name));
+    hook.args.emplace_back(name);
     hook.args.insert(hook.args.end(), arguments.begin(), arguments.end());
-    hook.env = {"NVIDIA_CTK_DEBUG=false"};
     edits.hooks.push_back(std::move(hook));
   }
 
@@ -138,7 +175,7 @@ class Maker {
       arguments.emplace_back("--folder");
       arguments.push_back(folder);
     }
-    add_hook(edits, HookName::kUpdateLdcache, std::move(arguments));
+    add_hook(edits, "update-ldcache", std::move(arguments));
   }
 
   Mount mount_of(const std::string& real, const std::string& path, std::vector<std::string> options) const {
@@ -232,12 +269,12 @@ class Maker {
     if (!files_.library_dir.empty()) edits.env.push_back("NVIDIA_CTK_LIBCUDA_DIR=" + files_.library_dir);
     add_nodes(edits, files_.control_nodes);
     std::set<Found> libraries = files_.libraries;
-    if (features_.explicit_driver_libraries)
+    if (has(config_.run.cdi_feature_flags, "enable-explicit-driver-libraries"))
       libraries.insert(files_.explicit_libraries.begin(), files_.explicit_libraries.end());
     add_files(edits, libraries);
     add_files(edits, files_.files);
     add_files(edits, files_.binaries);
-    if (!features_.no_ipc_sockets) {
+    if (!has(config_.run.cdi_feature_flags, "disable-ipc-discoverer")) {
       add_files(edits, files_.sockets, kSocketOptions);
       // Where Tranche shares GPUs by MPS, tenants get endpoints, not the host's own MPS directory.
       const bool mps =
@@ -246,10 +283,10 @@ class Maker {
     }
     add_links(edits, with_usual_links(files_.links));
     if (!inventory_.driver_version.empty())
-      add_hook(edits, HookName::kEnableCudaCompat, {"--host-driver-version=" + inventory_.driver_version});
+      add_hook(edits, "enable-cuda-compat", {"--host-driver-version=" + inventory_.driver_version});
     add_ldcache_hook(edits, libraries);
-    add_hook(edits, HookName::kDisableDeviceNodeModification);
-    add_hook(edits, HookName::kUpdateApplicationProfile);
+    add_hook(edits, "disable-device-node-modification");
+    add_hook(edits, "update-application-profile");
     return edits;
   }
 
@@ -305,16 +342,26 @@ class Maker {
 
   const Inventory& inventory_;
   const config::Config& config_;
-  const Features& features_;
   const DriverFiles& files_;
   MadeSpecs made_;
 };
 
 }  // namespace
 
-MadeSpecs make_specs(const Inventory& inventory, const config::Config& config, const Features& features,
-                     const DriverFiles& files) {
-  return Maker(inventory, config, features, files).make();
+MadeSpecs make_specs(const Inventory& inventory, const config::Config& config, const DriverFiles& files) {
+  return Maker(inventory, config, files).make();
+}
+
+std::vector<Problem> flag_problems(const config::PluginRun& run) {
+  constexpr const char* kFeatureFlags = "--cdi-feature-flags";
+  std::vector<Problem> problems;
+  find_unknown(kFeatureFlags, run.cdi_feature_flags, kFeatures, problems);
+  find_unknown("--cdi-disable-hooks", run.cdi_disable_hooks, kHooks, problems);
+  if (has(run.cdi_feature_flags, kAnnotations))
+    problems.push_back(warning_in(kFeatureFlags,
+                                  std::string(kAnnotations) + " has no effect: specs are written without annotations",
+                                  "leave it out"));
+  return problems;
 }
 
 }  // namespace tranche::cdi

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/problem.h"
-#include "cdi/feature_flags.h"
 #include "cdi/spec.h"
 #include "config/model.h"
 #include "gpu/inventory/inventory.h"
@@ -72,7 +71,10 @@ struct MadeSpecs {
   std::vector<std::string> notes;  // what was omitted or is missing on the node, and why: one sentence each
 };
 
-MadeSpecs make_specs(const gpu::Inventory& inventory, const config::Config& config, const Features& features,
-                     const DriverFiles& files);
+MadeSpecs make_specs(const gpu::Inventory& inventory, const config::Config& config, const DriverFiles& files);
+
+// Of the values of --cdi-feature-flags and --cdi-disable-hooks. NVIDIA's programs ignore an unknown value; here it is a
+// warning, and specs are written nevertheless.
+std::vector<Problem> flag_problems(const config::PluginRun& run);
 
 }  // namespace tranche::cdi

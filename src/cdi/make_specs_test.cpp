@@ -54,7 +54,7 @@ class CdiSpecs : public testing::Test {
   }
 
   MadeSpecs make() {
-    auto made = make_specs(inventory_, config_, features_, files_);
+    auto made = make_specs(inventory_, config_, files_);
     for (const auto& spec : made.specs) EXPECT_EQ(test::fault_of(spec), "");
     return made;
   }
@@ -83,7 +83,7 @@ class CdiSpecs : public testing::Test {
   static Strings hooks(const Edits& edits) {
     Strings all;
     for (const auto& hook : edits.hooks) {
-      std::string line = hook.name + ":";
+      std::string line = "createContainer:";
       for (const auto& arg : hook.args) line += " " + arg;
       all.push_back(line);
     }
@@ -97,7 +97,6 @@ class CdiSpecs : public testing::Test {
 
   gpu::Inventory inventory_;
   config::Config config_;
-  Features features_;
   DriverFiles files_;
 };
 
@@ -167,12 +166,10 @@ TEST_F(CdiSpecs, KeepTheHostsOwnMpsOutWhereTrancheSharesByMps) {
 }
 
 TEST_F(CdiSpecs, LeaveOutHooksThatAreTurnedOff) {
-  features_.disabled_hooks = {HookName::kEnableCudaCompat, HookName::kCreateSymlinks};
+  config_.run.cdi_disable_hooks = {"enable-cuda-compat", "create-symlinks"};
   EXPECT_THAT(hooks(gpu_spec().edits), SizeIs(3));
   EXPECT_THAT(hooks(gpu_spec().edits), Not(Contains(HasSubstr("cuda-compat"))));
-  config::PluginRun run;
-  run.cdi_disable_hooks = {"all"};
-  features_ = read_features(run);
+  config_.run.cdi_disable_hooks = {"all"};
   EXPECT_THAT(gpu_spec().edits.hooks, IsEmpty());
   EXPECT_THAT(mounts(gpu_spec().edits), SizeIs(1));
 }
@@ -201,8 +198,7 @@ TEST_F(CdiSpecs, FollowTheFeatureFlags) {
   files_.sockets = {at("/run/nvidia-persistenced/socket")};
   files_.mps_pipe = {at("/tmp/nvidia-mps")};
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("libEGL"))));
-  features_.explicit_driver_libraries = true;
-  features_.no_ipc_sockets = true;
+  config_.run.cdi_feature_flags = {"enable-explicit-driver-libraries", "disable-ipc-discoverer"};
   EXPECT_THAT(mounts(gpu_spec().edits), Contains(HasSubstr("libEGL")));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("socket"))));
   EXPECT_THAT(mounts(gpu_spec().edits), Not(Contains(HasSubstr("nvidia-mps"))));

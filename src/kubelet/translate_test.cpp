@@ -50,7 +50,7 @@ TEST(Translate, AGrantIsWrittenWhole) {
   grant.envs = {{"A", "1"}, {"B", "2"}};
   grant.annotations = {{"note", "text"}};
   grant.mounts = {{"/in", "/out", true}};
-  grant.device_nodes = {{"/dev/a", "/dev/b", "rwm"}};
+  grant.device_nodes = {{"/dev/a", "/dev/b"}};
   grant.cdi_devices = {"nvidia.com/gpu=0"};
   v1beta1::ContainerAllocateResponse response;
   write_grant(grant, response);
@@ -64,7 +64,7 @@ TEST(Translate, AGrantIsWrittenWhole) {
   ASSERT_EQ(response.devices_size(), 1);
   EXPECT_EQ(response.devices(0).container_path(), "/dev/a");
   EXPECT_EQ(response.devices(0).host_path(), "/dev/b");
-  EXPECT_EQ(response.devices(0).permissions(), "rwm");
+  EXPECT_EQ(response.devices(0).permissions(), "rw");
   ASSERT_EQ(response.cdi_devices_size(), 1);
   EXPECT_EQ(response.cdi_devices(0).name(), "nvidia.com/gpu=0");
 }

@@ -97,7 +97,7 @@ void compare(const std::string& name, const cdi::MadeSpecs& made) {
 // Promise: cdi: Equal inputs give equal files.
 TEST(GoldenCdi, OfTwoH200) {
   const auto inventory = recorded("4xH200");
-  compare("2xH200", cdi::make_specs(inventory, {}, {}, usual_files(inventory)));
+  compare("2xH200", cdi::make_specs(inventory, {}, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfTwoH200ByIndexInADriverContainerWithEveryClass) {
@@ -109,18 +109,18 @@ TEST(GoldenCdi, OfTwoH200ByIndexInADriverContainerWithEveryClass) {
   config.flags.nvidia_dev_root = "/";
   config.flags.gdrcopy_enabled = config.flags.gds_enabled = config.flags.mofed_enabled = true;
   config.imex.channel = true;
-  compare("2xH200-index", cdi::make_specs(inventory, config, {}, usual_files(inventory)));
+  compare("2xH200-index", cdi::make_specs(inventory, config, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfTwoA100InMigDevices) {
   const auto inventory = recorded("2xA100-uniform-mig");
-  compare("2xA100-mig", cdi::make_specs(inventory, {}, {}, usual_files(inventory)));
+  compare("2xA100-mig", cdi::make_specs(inventory, {}, usual_files(inventory)));
 }
 
 TEST(GoldenCdi, OfATegraSystem) {
   gpu::Inventory inventory;
   inventory.platform = gpu::Platform::kTegra;
-  compare("tegra", cdi::make_specs(inventory, {}, {}, tegra_files()));
+  compare("tegra", cdi::make_specs(inventory, {}, tegra_files()));
 }
 
 }  // namespace

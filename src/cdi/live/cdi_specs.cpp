@@ -67,8 +67,7 @@ void CdiSpecs::follow(const config::ConfigView& config, const std::optional<gpu:
 Result<CdiSpecs::Outcome> CdiSpecs::make_and_write(const Input& input) {
   const auto& [config, inventory, options] = input;
   TRY(const auto files, find_driver_files(config, options.driver_root_here, options.system_root, inventory));
-  auto made =
-      make_specs(inventory, config, read_features(config.run), files);  // the configuration reports their errors
+  auto made = make_specs(inventory, config, files);
 
   Outcome outcome;
   TRY(outcome.files, write_specs(options.cdi_root, made.specs));

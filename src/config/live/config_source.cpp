@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "cdi/feature_flags.h"
+#include "cdi/make_specs.h"
 #include "config/parse/parse.h"
 #include "config/resolve.h"
 #include "kube/object.h"
@@ -21,7 +21,7 @@ ConfigView view_of(ChosenConfig content, const Invocation& invocation, Program p
   ConfigView next{resolve(parse(content.text, content.path, invocation.unknown_keys), program, invocation),
                   std::move(content)};
   // Values that only CDI spec generation knows; reported here, so that a check of the configuration includes them.
-  for (auto& problem : cdi::read_features(next.config.run).problems) next.problems.push_back(std::move(problem));
+  for (auto& problem : cdi::flag_problems(next.config.run)) next.problems.push_back(std::move(problem));
   next.in_force = !has_error(next.problems);
   if (next.chosen_by.empty()) next.chosen_by = next.path.empty() ? "defaults" : "file";
   next.hash = content_hash(next.text);

@@ -89,7 +89,7 @@ void put_device_nodes(Grant& grant, const std::vector<DeviceSlots>& held, const 
   for (const auto& path : paths) {
     const bool known =
         std::ranges::any_of(grant.device_nodes, [&](const DeviceNode& d) { return d.container_path == path; });
-    if (!known) grant.device_nodes.push_back({path, root + path, "rw"});
+    if (!known) grant.device_nodes.push_back({path, root + path});
   }
 }
 

@@ -28,7 +28,6 @@ struct Mount {
 struct DeviceNode {
   std::string container_path;
   std::string host_path;
-  std::string permissions = "rw";
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
 
