@@ -10,7 +10,6 @@
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/mig_command.h"
 #include "cli/setting_options.h"
 #include "config/keys.h"
 #include "config/live/config_source.h"
@@ -22,7 +21,6 @@
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
 #include "kube/object.h"
-#include "mig/mig_plan.h"
 #include "mps/limits/limits.h"
 #include "os/socket/status_socket.h"
 #include "probe/main.h"
@@ -37,7 +35,6 @@ struct CheckHeld : config::Invocation {
   bool with_node = false;
   bool reference = false;
   bool schema = false;
-  bool mig_profiles = false;
   std::string run_dir = "/run/tranche";
 };
 
@@ -86,29 +83,15 @@ void ask_for_claims(doctor::DraLook& look, const std::string& agent_status, cons
   }
 }
 
-// As `tranche node` in this container finds the driver.
-void find_driver(CheckHeld& held, const config::ConfigView& config) {
-  const std::string& mounted = config.config.flags.plugin.container_driver_root;
-  std::error_code absent;
-  if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
-    held.node.driver_root = root->second.back();
-  else if (std::filesystem::is_directory(mounted, absent))
-    held.node.driver_root = mounted;
-}
-
-int list_mig_profiles(CheckHeld& held, const config::ConfigView& config, bool colour) {
-  find_driver(held, config);
-  const auto node = read_mig_node(doctor::driver_settings(held.node), held.run_dir);
-  if (!node) return failed("check", to_string(node.error()));
-  for (const auto& sentence : node->silent) fmt::print(stderr, "tranche check: {}\n", sentence);
-  fmt::print("{}", held.json ? mig::profiles_json(node->gpus) : mig::profiles_text(node->gpus, colour));
-  return 0;
-}
-
 int check_node(CheckHeld& held, const config::ConfigView& config, const Process& process) {
   doctor::CheckOptions& o = held.node;
   o.search_path = config::variable(process.environment, "PATH", o.search_path);
-  find_driver(held, config);
+  const std::string& mounted = config.config.flags.plugin.container_driver_root;  // as `tranche node` here finds it
+  std::error_code absent;
+  if (const auto root = held.flags.find("driver-root"); root != held.flags.end())
+    o.driver_root = root->second.back();
+  else if (std::filesystem::is_directory(mounted, absent))
+    o.driver_root = mounted;
   o.agent_status = os::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;
   if (o.dra.config.devices != config::DraDevices::kNone) ask_for_claims(o.dra, o.agent_status, process.environment);
@@ -144,7 +127,6 @@ void add_check(CLI::App& app, Process& process) {
   command->add_flag("--json", held->json, "findings as JSON");
   command->add_flag("--config-reference", held->reference, "print every key of a configuration, as Markdown, and exit");
   command->add_flag("--config-schema", held->schema, "print the JSON Schema of a configuration, for editors, and exit");
-  command->add_flag("--mig-profiles", held->mig_profiles, "the same as tranche mig profiles, and exit");
   command->footer(
       "Examples:\n  tranche check                                   this node\n"
       "  tranche check --config config.yaml --strict     a configuration, in CI\n"
@@ -156,10 +138,6 @@ void add_check(CLI::App& app, Process& process) {
     }
     held->environment = process.environment;
     const auto config = config::load_config(*held);
-    if (held->mig_profiles) {
-      process.exit_code = list_mig_profiles(*held, config, process.terminal);
-      return;
-    }
     const bool config_only = (held->flags.contains("config-file") || held->explain) && !held->with_node;
     process.exit_code = config_only ? check_config(*held, config, process.width) : check_node(*held, config, process);
   });

@@ -62,8 +62,6 @@ void check_containers(const CheckOptions& options, Findings& findings);  // runt
 void check_system(const CheckOptions& options, Findings& findings);
 void check_config(const CheckOptions& options, Findings& findings);
 
-gpu::NvmlSettings driver_settings(const CheckOptions& options);
-
 // `path` (absolute) under the options' root.
 std::string under_root(const CheckOptions& options, const std::string& path);
 

@@ -52,7 +52,7 @@ void check_gpu(const gpu::Gpu& gpu, const gpu::GpuUse* use, const config::Dra& d
   const bool on_demand = dra.partitions == config::DraPartitions::kOnDemand && plan::is_for_claims(dra, gpu);
   if (gpu.mig_enabled && gpu.mig_devices.empty() && !on_demand) {
     findings.warn("gpu.mig", gpu.uuid, name + " is in MIG mode and has no MIG device",
-                  "make instances (`tranche check --mig-profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
+                  "make instances (`tranche mig profiles` lists what fits; `nvidia-smi mig -cgi … -C`), "
                   "or switch MIG off (`nvidia-smi -mig 0 -i " +
                       number + "`)");
   }
@@ -94,15 +94,10 @@ void check_node(const CheckOptions& options, const std::string& path, const std:
 
 }  // namespace
 
-gpu::NvmlSettings driver_settings(const CheckOptions& options) {
-  gpu::NvmlSettings settings;
-  settings.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root);
-  settings.system_root = options.root;
-  return settings;
-}
-
 gpu::Inventory check_driver(const CheckOptions& options, Findings& findings) {
-  const Result<std::unique_ptr<gpu::nvml::Driver>> nvml = gpu::nvml::Driver::open(driver_settings(options));
+  const Result<std::unique_ptr<gpu::nvml::Driver>> nvml = gpu::nvml::Driver::open(
+      {.driver_root = options.driver_root == "/" ? options.root : under_root(options, options.driver_root),
+       .system_root = options.root});
   Result<gpu::Inventory> node = nvml ? (*nvml)->scan() : std::unexpected(nvml.error());
   const bool ordinary = !node || node->platform == gpu::Platform::kNvml;
   if (!ordinary) note_platform(node->platform, findings);

@@ -26,9 +26,9 @@ def single(m):
     wanted = {"nvidia.com/mig.capable": "true", "nvidia.com/mig.strategy": "single", "nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb", "nvidia.com/gpu.count": "14",
               "nvidia.com/gpu.memory": "4864", "nvidia.com/gpu.multiprocessors": "14", "nvidia.com/gpu.slices.gi": "1", "nvidia.com/gpu.slices.ci": "1"}
     report.check("M4.2 labels of the MIG devices: strategy, profile, memory, slices, count", bool(m.label_is(wanted)), wanted)
-    offered = {p["profile"]: (p["memoryBytes"] >> 20, p["slices"], p["atMost"]) for p in json.loads(m.kubectl(*AGENT, "check", "--mig-profiles", "--json").stdout)[0]["profiles"]}
+    offered = {p["profile"]: (p["memoryBytes"] >> 20, p["slices"], p["atMost"]) for p in json.loads(m.kubectl(*AGENT, "mig", "profiles", "--driver-root", "/driver-root", "--json").stdout)[0]["profiles"]}
     wanted = {"1g.5gb": (4864, 1, 7), "1g.5gb+me": (4864, 1, 1), "1g.10gb": (9856, 1, 4), "2g.10gb": (9856, 2, 3), "3g.20gb": (19968, 3, 2), "4g.20gb": (19968, 4, 1), "7g.40gb": (40192, 7, 1)}
-    report.check("M4.2 `tranche check --mig-profiles`: which profiles the GPU offers, with memory, slices and counts", offered == wanted, offered)
+    report.check("M4.2 `tranche mig profiles`: which profiles the GPU offers, with memory, slices and counts", offered == wanted, offered)
     m.choose("single-shared", {GPU: 28})
     shared = {"nvidia.com/gpu.product": "NVIDIA-A100-PCIE-40GB-MIG-1g.5gb-SHARED", "nvidia.com/gpu.replicas": "2", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
     report.check("M2.6 M4.3 single and shared: …-MIG-1g.5gb-SHARED, twice as many", bool(m.label_is(shared)), shared)
