@@ -27,7 +27,7 @@ FUZZ(web_page) {
   const auto status = half == std::string_view::npos ? std::string_view() : text.substr(half + 1);
   tranche::web::Shown shown;
   shown.nodes.push_back(tranche::web::make_node("n", status));
-  shown.fits = tranche::web::fits_of(shown.nodes);
+  shown.resources = tranche::web::resources_of(shown.nodes);
   const std::string page = tranche::web::page(shown, text.substr(0, half));
   if (page.find("<script") != std::string::npos || page.find("<img") != std::string::npos) std::abort();
   (void)tranche::web::to_json(shown);

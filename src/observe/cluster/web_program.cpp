@@ -27,11 +27,10 @@ Status look(kube::PersonsAccess& person, const AgentsAsked& asked, Latest& lates
   web::Shown shown;
   shown.server = access.server.url();
   shown.when = os::utc_text(os::wall_now()).substr(0, kSecondsOnly);
-  for (const auto& status : statuses) {
-    shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem, {}}
+  for (const auto& status : statuses)
+    shown.nodes.push_back(status.document.empty() ? web::Node{status.node, status.problem}
                                                   : web::make_node(status.node, status.document));
-  }
-  shown.fits = web::fits_of(shown.nodes);
+  shown.resources = web::resources_of(shown.nodes);
   latest.put(std::make_shared<const web::Shown>(std::move(shown)));
   return {};
 }

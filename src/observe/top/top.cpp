@@ -415,33 +415,14 @@ Node cluster_of(const std::vector<observe::AgentStatus>& agents) {
 }
 
 std::string to_json(const Node& node, const Choice& choice) {
-  using Ordered = nlohmann::ordered_json;
-  const auto known = [](const auto& value) { return value ? Ordered(*value) : Ordered(); };
-  Ordered json{{"node", node.name}, {"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
-  json["devices"] = Ordered::array();
-  for (const auto& d : node.devices)
-    json["devices"].push_back({{"index", d.index},
-                               {"uuid", d.uuid},
-                               {"name", d.name},
-                               {"sharing", d.sharing},
-                               {"memoryMiB", d.memory_mib},
-                               {"usedMiB", known(d.used_mib)},
-                               {"busyPercent", known(d.busy_percent)},
-                               {"smActivePercent", known(d.sm_percent)},
-                               {"slots", d.slots.size()},
-                               {"held", d.held()},
-                               {"answers", d.answers},
-                               {"healthy", d.healthy},
-                               {"reason", d.reason}});
-  json["tenants"] = Ordered::array();
-  for (const auto& t : chosen(node, choice))
-    json["tenants"].push_back({{"name", t.name},
-                               {"device", t.device},
-                               {"slots", t.slots},
-                               {"usedMiB", known(t.used_mib)},
-                               {"limitMiB", t.limit_mib},
-                               {"threads", t.threads},
-                               {"processes", known(t.processes)}});
+  nlohmann::ordered_json json{
+      {"node", node.name}, {"ready", node.ready}, {"reason", node.reason}, {"driver", node.driver}};
+  json["devices"] = json["tenants"] = nlohmann::ordered_json::array();
+  for (const auto& device : node.devices) {
+    json["devices"].push_back(view::to_json(device));
+    json["devices"].back()["answers"] = device.answers;
+  }
+  for (const auto& tenant : chosen(node, choice)) json["tenants"].push_back(view::to_json(tenant));
   json["waiting"] = node.waiting;
   json["stops"] = node.stops;
   return json_text(json, 2);

@@ -23,6 +23,10 @@ std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
   return member_at(object, key).is_number() ? std::optional(count_at(object, key)) : std::nullopt;
 }
 
+nlohmann::ordered_json known(const auto& figure) {
+  return figure ? nlohmann::ordered_json(*figure) : nlohmann::ordered_json();
+}
+
 Device read_device(const Json& json) {
   Device device;
   device.index = text_at(json, "index");
@@ -37,37 +41,11 @@ Device read_device(const Json& json) {
   device.sm_percent = known_count(json, "smActive");
   device.healthy = truth_at(json, "healthy");
   device.reason = text_at(json, "reason");
-  if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0)
-    device.unhealthy_for = " (for " + lasted(ms) + ")";
+  if (const std::uint64_t ms = count_at(json, "unhealthyMs"); ms > 0) device.reason += " (for " + lasted(ms) + ")";
+  device.pool = text_at(json, "pool");
   device.pool_state = text_at(json, "poolState");
+  device.slot_mib = count_at(json, "slotMemoryMiB");
   return device;
-}
-
-Tenant read_tenant(const Json& grant, const Json& part) {
-  Tenant tenant;
-  const std::string pod = text_at(grant, "namespace") + "/" + text_at(grant, "pod");
-  tenant.full_name = pod + "/" + text_at(grant, "container");
-  tenant.name = text_at(grant, "container") == "main" ? pod : tenant.full_name;
-  tenant.device = text_at(part, "uuid");
-  tenant.resource = text_at(grant, "resource");
-  tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
-  tenant.limit_mib = count_at(part, "memoryMiB");
-  tenant.used_mib = known_count(part, "usedMiB");  // of a document that names no processes
-  tenant.threads = text_at(part, "threads");
-  tenant.sms = static_cast<std::uint32_t>(count_at(part, "sms"));
-  return tenant;
-}
-
-// What its processes use, if the node agent knows whose a process is.
-void add_use(Tenant& tenant, const std::string& grant, const Json& device) {
-  if (grant.empty() || !member_at(device, "processes").is_array()) return;
-  tenant.used_mib = 0;
-  tenant.processes = 0;
-  for (const Json& process : list_at(device, "processes")) {
-    if (text_at(process, "grant") != grant) continue;
-    *tenant.used_mib += count_at(process, "memoryMiB");
-    ++*tenant.processes;
-  }
 }
 
 void put_pods(View& view, const Json& kubelet) {
@@ -208,7 +186,7 @@ void put_device(std::string& out, const Device& device, const Pen& pen) {
   out += fmt::format("  {}   memory {} of {} MiB used   {} SMs{}\n", slots_of(device, pen), device.used_mib.value_or(0),
                      device.memory_mib, device.sm_count,
                      device.sm_percent ? fmt::format(", {} % active", *device.sm_percent) : "");
-  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason + device.unhealthy_for)) + "\n";
+  if (!device.healthy) out += "  " + pen(kRed, visible_text(device.reason)) + "\n";
   for (std::size_t i = 0; i < device.tenants.size(); ++i) {
     const Tenant& tenant = device.tenants[i];
     std::string memory = tenant.limit_mib == 0 ? "no limit" : fmt::format("{:>6} MiB limit", tenant.limit_mib);
@@ -224,7 +202,7 @@ void put_device(std::string& out, const Device& device, const Pen& pen) {
 void put_folded(std::string& out, const Device& device, const Pen& pen) {
   out += fmt::format("{} {}  {} of {} MiB  {}{}\n", pen(kBold, "GPU " + device.index), slots_of(device, pen),
                      device.used_mib.value_or(0), device.memory_mib, state_of(device, pen),
-                     device.healthy ? "" : ": " + visible_text(device.reason + device.unhealthy_for));
+                     device.healthy ? "" : ": " + visible_text(device.reason));
   for (std::size_t i = 0; i < device.tenants.size(); ++i)
     out += fmt::format("{}{} {}", i == 0 ? "   " : ", ", letter(i, pen), visible_text(device.tenants[i].name));
   if (!device.tenants.empty()) out += "\n";
@@ -284,22 +262,43 @@ void put_kept(std::string& out, const std::vector<Promise>& promises, const Pen&
 
 }  // namespace
 
+Tenant read_tenant(const Json& grant, const Json& part, const Json& device) {
+  Tenant tenant;
+  const std::string pod = text_at(grant, "namespace") + "/" + text_at(grant, "pod"), id = text_at(grant, "grant");
+  tenant.full_name = pod + "/" + text_at(grant, "container");
+  tenant.name = text_at(grant, "container") == "main" ? pod : tenant.full_name;
+  tenant.device = text_at(part, "uuid");
+  tenant.resource = text_at(grant, "resource");
+  tenant.slots = static_cast<std::uint32_t>(count_at(part, "slots"));
+  tenant.limit_mib = count_at(part, "memoryMiB");
+  tenant.used_mib = known_count(part, "usedMiB");  // of a document that names no processes
+  tenant.threads = text_at(part, "threads");
+  tenant.sms = static_cast<std::uint32_t>(count_at(part, "sms"));
+  // What its processes use, if the node agent knows whose a process is.
+  if (id.empty() || !member_at(device, "processes").is_array()) return tenant;
+  tenant.used_mib = 0;
+  tenant.processes = 0;
+  for (const Json& process : list_at(device, "processes")) {
+    if (text_at(process, "grant") != id) continue;
+    *tenant.used_mib += count_at(process, "memoryMiB");
+    ++*tenant.processes;
+  }
+  return tenant;
+}
+
 Devices read_devices(const Json& status) {
   Devices all;
   const Json& devices = list_at(status, "devices");
   for (const Json& json : devices) all.planned.push_back(read_device(json));
   for (const Json& grant : list_at(status, "grants"))
     for (const Json& part : list_at(grant, "devices")) {
-      Tenant tenant = read_tenant(grant, part);
-      const auto device = std::ranges::find_if(all.planned, [&](const Device& each) {
-        return each.uuid == tenant.device && each.resource == tenant.resource;
+      const auto at = std::ranges::find_if(all.planned, [&](const Device& each) {
+        return each.uuid == text_at(part, "uuid") && each.resource == text_at(grant, "resource");
       });
-      if (device == all.planned.end()) {
-        all.elsewhere.push_back(std::move(tenant));
-        continue;
-      }
-      add_use(tenant, text_at(grant, "grant"), devices[static_cast<std::size_t>(device - all.planned.begin())]);
-      device->tenants.push_back(std::move(tenant));
+      const bool planned = at != all.planned.end();
+      (planned ? at->tenants : all.elsewhere)
+          .push_back(
+              read_tenant(grant, part, planned ? devices[static_cast<std::size_t>(at - all.planned.begin())] : Json()));
     }
   for (std::size_t at = 0; at < devices.size(); ++at) {
     Device& device = all.planned[at];
@@ -311,6 +310,32 @@ Devices read_devices(const Json& status) {
     }
   }
   return all;
+}
+
+nlohmann::ordered_json to_json(const Device& device) {
+  return {{"index", device.index},
+          {"uuid", device.uuid},
+          {"name", device.name},
+          {"resource", device.resource},
+          {"sharing", device.sharing},
+          {"memoryMiB", device.memory_mib},
+          {"usedMiB", known(device.used_mib)},
+          {"busyPercent", known(device.busy_percent)},
+          {"smActivePercent", known(device.sm_percent)},
+          {"slots", device.slots.size()},
+          {"held", device.held()},
+          {"healthy", device.healthy},
+          {"reason", device.reason}};
+}
+
+nlohmann::ordered_json to_json(const Tenant& tenant) {
+  return {{"name", tenant.name},
+          {"device", tenant.device},
+          {"slots", tenant.slots},
+          {"usedMiB", known(tenant.used_mib)},
+          {"limitMiB", tenant.limit_mib},
+          {"threads", tenant.threads},
+          {"processes", known(tenant.processes)}};
 }
 
 Result<View> make_view(std::string_view status_json, std::string_view kubelet_json) {

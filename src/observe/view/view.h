@@ -42,10 +42,11 @@ struct Device {
   std::uint32_t sm_count = 0;
   std::optional<std::uint64_t> sm_percent;  // of them were active, as a mean over time
   bool healthy = true;
-  std::string reason;
-  std::string unhealthy_for;  // " (for 5m)"
-  std::string pool_state;     // "" without MPS
-  std::vector<int> slots;     // index into tenants, -1 = free
+  std::string reason;      // with " (for 5m)"
+  std::string pool;        // "" without MPS
+  std::string pool_state;  // the same
+  std::uint64_t slot_mib = 0;
+  std::vector<int> slots;  // index into tenants, -1 = free
   std::vector<Tenant> tenants;
 
   std::size_t held() const { return slots.size() - static_cast<std::size_t>(std::ranges::count(slots, -1)); }
@@ -85,6 +86,11 @@ struct Devices {
   std::vector<Tenant> elsewhere;  // on devices that are not planned any more, or for claims only
 };
 Devices read_devices(const nlohmann::json& status);
+// One of a grant's devices; `device` is that of the status document, or null.
+Tenant read_tenant(const nlohmann::json& grant, const nlohmann::json& part, const nlohmann::json& device);
+// As `top` and `web` print them; a figure that is not known is null.
+nlohmann::ordered_json to_json(const Device& device);
+nlohmann::ordered_json to_json(const Tenant& tenant);
 
 // `kubelet_json` is "" or the kubelet double's state file.
 Result<View> make_view(std::string_view status_json, std::string_view kubelet_json);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "base/enum_names.h"
 #include "base/json_text.h"
 #include "base/text.h"
 #include "base/version.h"
@@ -68,7 +69,7 @@ void put_bar(Html& html, const view::Device& device) {
 std::vector<std::string> columns_of(const std::vector<Node>& nodes) {
   std::vector<std::string> columns;
   for (const auto& node : nodes)
-    for (const auto& device : node.view.devices)
+    for (const auto& device : node.devices)
       if (const auto gpu = gpu_of(device.index); std::ranges::find(columns, gpu) == columns.end())
         columns.push_back(gpu);
   std::ranges::sort(columns, {}, [](const std::string& index) { return std::pair(index.size(), index); });
@@ -90,7 +91,7 @@ void put_map(Html& html, const std::vector<Node>& nodes) {
     }
     for (const auto& gpu : columns) {
       html.raw("<td class=m>");
-      for (const auto& device : node.view.devices) {
+      for (const auto& device : node.devices) {
         if (gpu_of(device.index) != gpu) continue;
         put_bar(html, device);
         html.add("<span class={}>{}</span><br>", device.healthy ? "dim" : "bad", text(state_of(device)));
@@ -101,16 +102,16 @@ void put_map(Html& html, const std::vector<Node>& nodes) {
   html.end_table();
 }
 
-void put_capacity(Html& html, const std::map<std::string, Capacity>& all) {
+void put_capacity(Html& html, const Resources& all) {
   html.raw("<h2>Capacity</h2>\n");
   if (all.empty()) return html.raw("<p class=dim>No node reports a GPU.</p>\n");
   html.table("capacity", {"resource", "#slots", "#held", "#unhealthy", "#free", "#on empty GPUs",
                           "#on GPUs that are partly held", "#largest request that fits"});
-  for (const auto& [resource, c] : all)
+  for (const auto& [name, r] : all)
     html.add(
         "<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td "
         "class=n>{}<td class=n>{}\n",
-        text(resource), c.slots, c.held, c.unhealthy, c.free, c.whole, c.fragmented, c.largest);
+        text(name), r.slots, r.held, r.unhealthy, r.free, r.whole, r.free - r.whole, r.largest);
   html.end_table();
 }
 
@@ -130,17 +131,18 @@ std::string nodes_text(const Fit& fit) {
   return text.empty() ? "none" : text;
 }
 
-void put_fits(Html& html, const Fits& all) {
+void put_fits(Html& html, const Resources& all) {
+  if (std::ranges::all_of(all, [](const auto& each) { return each.second.fits.empty(); })) return;
   html.raw(
       "<h2>What would fit</h2>\n<p class=dim>More containers of one size, placed one after another as kubelet and the "
       "node agents do, until one is refused. CPU, memory, taints and quotas are not considered. Free slots that are "
       "left over are stranded for that size.</p>\n");
   html.table("what would fit", {"resource", "#slots of a container", "#GPU memory of it", "#containers that fit",
                                 "#stranded slots", "nodes"});
-  for (const auto& [resource, sizes] : all)
-    for (const auto& fit : sizes)
+  for (const auto& [name, resource] : all)
+    for (const auto& fit : resource.fits)
       html.add("<tr><th scope=row>{}<td class=n>{}<td class=n>{}<td class=n>{}<td class=n>{}<td><bdi>{}</bdi>\n",
-               text(resource), size_text(fit), fit.memory_mib == 0 ? "" : fmt::format("{} MiB", fit.memory_mib),
+               text(name), size_text(fit), fit.memory_mib == 0 ? "" : fmt::format("{} MiB", fit.memory_mib),
                fit.containers, fit.stranded, text(nodes_text(fit)));
   html.end_table();
 }
@@ -155,7 +157,7 @@ void put_search(Html& html, const std::vector<Node>& nodes, const std::string& w
   std::size_t found = 0;
   Html rows;
   for (const auto& node : nodes)
-    for (const auto& device : node.view.devices)
+    for (const auto& device : node.devices)
       for (const auto& tenant : device.tenants) {
         if (tenant.name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
         rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
@@ -176,10 +178,9 @@ void put_problems(Html& html, const Shown& shown) {
   if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem));
   for (const auto& node : shown.nodes) {
     if (!node.problem.empty()) lines.add("<li><bdi>{}</bdi> is not known: {}", text(node.name), text(node.problem));
-    for (const auto& device : node.view.devices)
+    for (const auto& device : node.devices)
       if (!device.healthy)
-        lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index),
-                  text(device.reason + device.unhealthy_for));
+        lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index), text(device.reason));
   }
   if (lines.empty()) return;
   html.raw("<h2>Problems</h2>\n<ul>");
@@ -189,50 +190,37 @@ void put_problems(Html& html, const Shown& shown) {
 
 constexpr std::size_t kMostSizes = 8;
 
-plan::PlannedDevice device_of(const nlohmann::json& json) {
-  plan::PlannedDevice device;
-  device.uuid = device.gpu_uuid = text_at(json, "uuid");
-  device.index = text_at(json, "index");
-  device.is_mig = device.index.find(':') != std::string::npos;
-  device.memory = mib(count_at(json, "memoryMiB"));
-  device.sm_count = static_cast<std::uint32_t>(count_at(json, "smCount"));
-  device.share.memory = mib(count_at(json, "slotMemoryMiB"));
-  device.pool = text_at(json, "pool");
-  device.slots = static_cast<std::uint32_t>(list_at(json, "slots").size());
-  for (const auto& slot : list_at(json, "slots")) device.replicated = text_at(slot, "id") != device.uuid;
-  return device;
-}
-
 // The plan of each resource, as far as the agent's page shows it.
-std::vector<simulate::Offer> offers_of(const nlohmann::json& status) {
+std::vector<simulate::Offer> offers_of(const nlohmann::json& status, const std::vector<view::Device>& devices) {
   std::map<std::string, simulate::Offer> offers;
-  const bool packed =
-      text_at(member_at(status, "config"), "allocationPolicy") == config::to_string(config::AllocationPolicy::kPacked);
-  for (const auto& json : list_at(status, "devices")) {
-    const std::string name = text_at(json, "resource");
-    auto& offer = offers[name];
-    offer.resource.name = name;
-    if (packed) offer.policy = config::AllocationPolicy::kPacked;
-    for (const auto sharing : {config::SharingStrategy::kTimeSlicing, config::SharingStrategy::kMps})
-      if (text_at(json, "sharing") == config::to_string(sharing)) offer.resource.sharing = sharing;
-    const bool healthy = truth_at(json, "healthy");
-    const auto& device = offer.resource.devices.emplace_back(device_of(json));
-    std::uint32_t at = 0;
-    for (const auto& slot : list_at(json, "slots")) {
-      const auto id = plan::render({device.uuid, device.replicated ? std::optional(at) : std::nullopt});
-      if (!healthy || !text_at(slot, "holder").empty()) offer.taken.insert(id);
-      ++at;
-    }
-  }
-  for (const auto& json : list_at(status, "resources")) {
-    const auto found = offers.find(text_at(json, "name"));
-    if (found == offers.end()) continue;
-    found->second.resource.one_slot_per_request = truth_at(json, "oneSlotPerRequest");
-    if (text_at(json, "split") == config::to_string(config::SplitPolicy::kSpan))
-      found->second.resource.split = config::SplitPolicy::kSpan;
+  for (const auto& from : devices) {
+    auto& offer = offers[from.resource];
+    offer.resource.name = from.resource;
+    offer.policy = enum_of<config::AllocationPolicy>(text_at(member_at(status, "config"), "allocationPolicy"))
+                       .value_or(offer.policy);
+    offer.resource.sharing = enum_of<config::SharingStrategy>(from.sharing).value_or(offer.resource.sharing);
+    auto& device = offer.resource.devices.emplace_back();
+    device.uuid = device.gpu_uuid = from.uuid;
+    device.index = from.index;
+    device.is_mig = device.index.find(':') != std::string::npos;
+    device.memory = mib(from.memory_mib);
+    device.sm_count = from.sm_count;
+    device.share.memory = mib(from.slot_mib);
+    device.pool = from.pool;
+    device.slots = static_cast<std::uint32_t>(from.slots.size());
+    device.replicated = from.sharing != to_string(config::SharingStrategy::kNone);
+    std::size_t at = 0;
+    for (auto& id : plan::slot_ids(device))
+      if (!from.healthy || from.slots[at++] >= 0) offer.taken.insert(std::move(id));
   }
   std::vector<simulate::Offer> all;
-  for (auto& [name, offer] : offers) all.push_back(std::move(offer));
+  for (auto& [name, offer] : offers) {
+    const auto& resource = entry_at(status, "resources", "name", name);
+    offer.resource.one_slot_per_request = truth_at(resource, "oneSlotPerRequest");
+    offer.resource.split =
+        enum_of<config::SplitPolicy>(text_at(resource, "split")).value_or(config::SplitPolicy::kReject);
+    all.push_back(std::move(offer));
+  }
   return all;
 }
 
@@ -278,7 +266,6 @@ std::optional<Fit> fit_of(const Offers& offers, std::uint64_t size) {
 
 std::string page(const Shown& shown, std::string_view query) {
   Html html;
-  const auto all = capacity_of(shown.nodes);
   const auto silent =
       static_cast<std::size_t>(std::ranges::count_if(shown.nodes, [](const Node& n) { return !n.problem.empty(); }));
   html::begin(html, "Tranche: GPUs of the cluster");
@@ -287,9 +274,9 @@ std::string page(const Shown& shown, std::string_view query) {
            text(shown.when), kVersion);
   put_problems(html, shown);
   put_search(html, shown.nodes, searched(query));
-  put_capacity(html, all);
+  put_capacity(html, shown.resources);
   if (!shown.nodes.empty()) put_map(html, shown.nodes);
-  if (!shown.fits.empty()) put_fits(html, shown.fits);
+  put_fits(html, shown.resources);
   html::end(html);
   return html.take().str();
 }
@@ -299,42 +286,30 @@ std::string to_json(const Shown& shown) {
   Json nodes = Json::array(), resources = Json::object();
   for (const auto& node : shown.nodes) {
     Json devices = Json::array();
-    for (const auto& d : node.view.devices) {
-      Json tenants = Json::array();
-      for (const auto& t : d.tenants)
-        tenants.push_back({{"name", t.name},
-                           {"slots", t.slots},
-                           {"usedMiB", t.used_mib ? Json(*t.used_mib) : Json()},
-                           {"limitMiB", t.limit_mib}});
-      devices.push_back({{"index", d.index},
-                         {"uuid", d.uuid},
-                         {"resource", d.resource},
-                         {"slots", d.slots.size()},
-                         {"held", d.held()},
-                         {"healthy", d.healthy},
-                         {"reason", d.reason + d.unhealthy_for},
-                         {"tenants", std::move(tenants)}});
+    for (const auto& device : node.devices) {
+      devices.push_back(view::to_json(device));
+      auto& tenants = devices.back()["tenants"] = Json::array();
+      for (const auto& tenant : device.tenants) tenants.push_back(view::to_json(tenant));
     }
     nodes.push_back({{"name", node.name}, {"problem", node.problem}, {"devices", std::move(devices)}});
   }
-  for (const auto& [resource, c] : capacity_of(shown.nodes)) {
+  for (const auto& [name, r] : shown.resources) {
     Json sizes = Json::array();
-    if (const auto found = shown.fits.find(resource); found != shown.fits.end())
-      for (const auto& fit : found->second)
-        sizes.push_back({{"slots", fit.request},
-                         {"wholeDevice", fit.whole},
-                         {"memoryMiB", fit.memory_mib},
-                         {"containers", fit.containers},
-                         {"stranded", fit.stranded},
-                         {"byNode", fit.by_node}});
-    resources[resource] = {{"slots", c.slots},
-                           {"held", c.held},
-                           {"unhealthy", c.unhealthy},
-                           {"free", c.free},
-                           {"onEmptyDevices", c.whole},
-                           {"fragmented", c.fragmented},
-                           {"largestRequest", c.largest},
-                           {"fits", std::move(sizes)}};
+    for (const auto& fit : r.fits)
+      sizes.push_back({{"slots", fit.request},
+                       {"wholeDevice", fit.whole},
+                       {"memoryMiB", fit.memory_mib},
+                       {"containers", fit.containers},
+                       {"stranded", fit.stranded},
+                       {"byNode", fit.by_node}});
+    resources[name] = {{"slots", r.slots},
+                       {"held", r.held},
+                       {"unhealthy", r.unhealthy},
+                       {"free", r.free},
+                       {"onEmptyDevices", r.whole},
+                       {"fragmented", r.free - r.whole},
+                       {"largestRequest", r.largest},
+                       {"fits", std::move(sizes)}};
   }
   return json_text(Json{{"server", shown.server},
                         {"when", shown.when},
@@ -345,53 +320,41 @@ std::string to_json(const Shown& shown) {
 }
 
 Node make_node(std::string name, std::string_view status_json) {
-  Node node{std::move(name), {}, {}};
-  if (auto view = view::make_view(status_json, "")) {
-    node.view = *std::move(view);
-    node.offers = offers_of(json_of(status_json));
-    for (const auto& offer : node.offers) node.largest[offer.resource.name] = simulate::largest_that_fits(offer);
+  Node node{.name = std::move(name)};
+  const auto status = json_of(status_json);
+  if (status.is_object()) {
+    node.devices = view::read_devices(status).planned;
+    node.offers = offers_of(status, node.devices);
   } else {
-    node.problem = to_string(view.error());
+    node.problem = "the status is not a JSON object: " + in_quotes(status_json);
   }
   return node;
 }
 
-std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes) {
-  std::map<std::string, Capacity> all;
-  for (const auto& node : nodes) {
-    for (const auto& device : node.view.devices) {
-      Capacity& capacity = all[device.resource];
-      const std::uint64_t held = device.held();
-      const std::uint64_t rest = device.slots.size() - held;
-      capacity.slots += device.slots.size();
-      capacity.held += held;
-      if (!device.healthy) {
-        capacity.unhealthy += rest;
-        continue;
-      }
-      capacity.free += rest;
-      (held == 0 ? capacity.whole : capacity.fragmented) += rest;
-      if (rest == 0) continue;
-      const auto known = node.largest.find(device.resource);
-      capacity.largest = std::max(capacity.largest, known == node.largest.end() ? rest : known->second);
-    }
-  }
-  return all;
-}
-
-Fits fits_of(const std::vector<Node>& nodes) {
+Resources resources_of(const std::vector<Node>& nodes) {
+  Resources all;
   std::map<std::string, Offers> offers;
-  for (const auto& node : nodes)
-    for (const auto& offer : node.offers) offers[offer.resource.name].emplace_back(&node, &offer);
-  Fits all;
-  for (const auto& [resource, capacity] : capacity_of(nodes)) {
-    for (const auto size : sizes_of(offers[resource])) {
-      auto fit = fit_of(offers[resource], size);
-      if (!fit) continue;
-      fit->stranded = capacity.free - std::min(capacity.free, fit->containers * size);
-      all[resource].push_back(*std::move(fit));
+  for (const auto& node : nodes) {
+    for (const auto& device : node.devices) {
+      Resource& resource = all[device.resource];
+      const std::uint64_t held = device.held(), rest = device.slots.size() - held;
+      resource.slots += device.slots.size();
+      resource.held += held;
+      (device.healthy ? resource.free : resource.unhealthy) += rest;
+      if (device.healthy && held == 0) resource.whole += rest;
+    }
+    for (const auto& offer : node.offers) {
+      offers[offer.resource.name].emplace_back(&node, &offer);
+      std::uint64_t& largest = all[offer.resource.name].largest;
+      largest = std::max(largest, simulate::largest_that_fits(offer));
     }
   }
+  for (auto& [name, resource] : all)
+    for (const auto size : sizes_of(offers[name]))
+      if (auto fit = fit_of(offers[name], size)) {
+        fit->stranded = resource.free - std::min(resource.free, fit->containers * size);
+        resource.fits.push_back(*std::move(fit));
+      }
   return all;
 }
 

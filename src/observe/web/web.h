@@ -15,27 +15,13 @@ namespace tranche::web {
 
 struct Node {
   std::string name;
-  std::string problem;  // why there is no view; "" = there is one
-  view::View view;
-  std::vector<simulate::Offer> offers = {};           // of its resources
-  std::map<std::string, std::uint64_t> largest = {};  // request of one container that fits now, by resource
+  std::string problem = {};                  // why there are no devices; "" = they are known
+  std::vector<view::Device> devices = {};    // with their tenants
+  std::vector<simulate::Offer> offers = {};  // of its resources
 };
 
 // `status_json` is of the agent's page /status. A document that is none becomes the node's problem.
 Node make_node(std::string name, std::string_view status_json);
-
-// Free slots of one resource. A container's slots lie on one GPU, so what is free on several of them does not add up.
-struct Capacity {
-  std::uint64_t slots = 0;
-  std::uint64_t held = 0;
-  std::uint64_t unhealthy = 0;   // and not held
-  std::uint64_t free = 0;        // healthy and not held
-  std::uint64_t whole = 0;       // of them on devices of which nothing is held
-  std::uint64_t fragmented = 0;  // the others
-  std::uint64_t largest = 0;     // request of one container that fits now
-  friend bool operator==(const Capacity&, const Capacity&) = default;
-};
-std::map<std::string, Capacity> capacity_of(const std::vector<Node>& nodes);  // by resource
 
 // How many more containers of one size fit, as the simulator predicts, and what they leave.
 struct Fit {
@@ -47,14 +33,25 @@ struct Fit {
   std::map<std::string, std::uint64_t> by_node;  // containers, where there are some
   friend bool operator==(const Fit&, const Fit&) = default;
 };
-using Fits = std::map<std::string, std::vector<Fit>>;  // by resource
-// Of 1 to 4 slots, then doubled, and of a whole GPU; without sizes that no node would take if it were empty. Some
-// milliseconds for each node with hundreds of slots: once for each reading of the cluster.
-Fits fits_of(const std::vector<Node>& nodes);
+
+// The slots of one resource. A container's slots lie on one GPU, so what is free on several of them does not add up.
+struct Resource {
+  std::uint64_t slots = 0;
+  std::uint64_t held = 0;
+  std::uint64_t unhealthy = 0;  // and not held
+  std::uint64_t free = 0;       // healthy and not held
+  std::uint64_t whole = 0;      // of them on devices of which nothing is held
+  std::uint64_t largest = 0;    // request of one container that fits now
+  // Of 1 to 4 slots, then doubled, and of a whole GPU; without sizes that no node would take if it were empty.
+  std::vector<Fit> fits;
+};
+using Resources = std::map<std::string, Resource>;
+// Some milliseconds for each node with hundreds of slots: once for each reading of the cluster.
+Resources resources_of(const std::vector<Node>& nodes);
 
 struct Shown {
   std::vector<Node> nodes = {};
-  Fits fits = {};
+  Resources resources = {};
   std::string server = {};   // of the cluster
   std::string when = {};     // "2026-01-02T03:04:05"
   std::string problem = {};  // of the last look at the cluster as a whole

@@ -30,21 +30,21 @@ view::Device device(const std::string& index, std::size_t slots, std::vector<std
 
 Shown two_nodes() {
   Shown shown{.server = "https://api.example:6443", .when = "2026-01-02T03:04:05"};
-  Node a{"a", "", {}}, b{"b", "", {}}, c{"c", "the agent does not answer", {}};
-  a.view.devices = {device("0", 10, {3, 4}), device("1", 10, {})};
-  b.view.devices = {device("0", 10, {8}), device("1", 10, {1})};
-  b.view.devices[1].healthy = false;
-  b.view.devices[1].reason = "XID 79";
+  Node a{"a"}, b{"b"}, c{"c", "the agent does not answer"};
+  a.devices = {device("0", 10, {3, 4}), device("1", 10, {})};
+  b.devices = {device("0", 10, {8}), device("1", 10, {1})};
+  b.devices[1].healthy = false;
+  b.devices[1].reason = "XID 79";
   shown.nodes = {a, b, c};
+  shown.resources = resources_of(shown.nodes);
   return shown;
 }
 
 TEST(WebCapacity, CountsWhatIsFreeAndInWhichPieces) {
-  const auto all = capacity_of(two_nodes().nodes);
+  const auto all = two_nodes().resources;
   ASSERT_THAT(all, SizeIs(1));
-  const Capacity& c = all.at("nvidia.com/gpu");
-  EXPECT_EQ(std::tuple(c.slots, c.held, c.unhealthy, c.free, c.whole, c.fragmented, c.largest),
-            std::tuple(40u, 16u, 9u, 15u, 10u, 5u, 10u));
+  const Resource& r = all.at("nvidia.com/gpu");
+  EXPECT_EQ(std::tuple(r.slots, r.held, r.unhealthy, r.free, r.whole), std::tuple(40u, 16u, 9u, 15u, 10u));
 }
 
 constexpr const char* kNode = R"({"config": {"allocationPolicy": "packed"},
@@ -69,9 +69,10 @@ std::string node_text(const char* word, const char* value) {
 // Promise: web: What would fit is what the node agents would grant, by node.
 TEST(WebFits, AreWhatTheAgentsWouldGrant) {
   Shown shown{.nodes = {make_node("a", node_text("HEALTHY", "true")), make_node("b", node_text("HEALTHY", "false"))}};
-  shown.fits = fits_of(shown.nodes);
+  shown.resources = resources_of(shown.nodes);
+  EXPECT_EQ(shown.resources.at("r").largest, 4u);
   EXPECT_THAT(
-      shown.fits.at("r"),
+      shown.resources.at("r").fits,
       ElementsAre(Fit{1, false, 10000, 10, 0, {{"a", 7}, {"b", 3}}}, Fit{2, false, 20000, 4, 2, {{"a", 3}, {"b", 1}}},
                   Fit{3, false, 30000, 3, 1, {{"a", 2}, {"b", 1}}}, Fit{4, true, 40000, 1, 6, {{"a", 1}}}));
   EXPECT_THAT(page(shown, ""),
@@ -82,9 +83,9 @@ TEST(WebFits, AreWhatTheAgentsWouldGrant) {
 
 TEST(WebFits, KnowWhatAllocateRefuses) {
   const auto node = make_node("a", node_text("\"oneSlotPerRequest\": false", "\"oneSlotPerRequest\": true"));
-  EXPECT_THAT(fits_of({node}).at("r"), ElementsAre(Fit{1, false, 10000, 7, 0, {{"a", 7}}}));
-  EXPECT_EQ(capacity_of({node}).at("r").largest, 1u);
-  EXPECT_THAT(fits_of({}), SizeIs(0));
+  const auto all = resources_of({node});
+  EXPECT_THAT(all.at("r").fits, ElementsAre(Fit{1, false, 10000, 7, 0, {{"a", 7}}}));
+  EXPECT_EQ(all.at("r").largest, 1u);
 }
 
 TEST(WebPage, ShowsTheMapTheCapacityAndTheProblems) {
@@ -112,8 +113,8 @@ TEST(WebPage, FindsPodsByAPartOfTheirName) {
 // Promise: web: What others write is text on the page of the cluster: names, and what is searched for.
 TEST(WebPage, HostileTextStaysText) {
   auto shown = two_nodes();
-  shown.nodes[0].name = shown.nodes[0].view.devices[0].tenants[0].name = "<img src=x>\"";
-  shown.nodes[1].view.devices[1].reason = shown.nodes[2].problem = shown.problem = "<script>";
+  shown.nodes[0].name = shown.nodes[0].devices[0].tenants[0].name = "<img src=x>\"";
+  shown.nodes[1].devices[1].reason = shown.nodes[2].problem = shown.problem = "<script>";
   const auto text = page(shown, "pod=%3Cimg%20src%3Dx%3E%22");
   for (const char* markup : {"<img", "<script"}) EXPECT_THAT(text, Not(HasSubstr(markup)));
   EXPECT_THAT(text, HasSubstr("<p>1 share of <q>&lt;img src=x&gt;&quot;</q>"));
@@ -124,8 +125,7 @@ TEST(WebNode, ADocumentThatIsNoneIsItsProblem) {
   const auto node =
       make_node("n", R"({"devices": [{"index": "0", "resource": "r", "healthy": true, "slots": [{}, {}]}]})");
   EXPECT_EQ(node.problem, "");
-  EXPECT_EQ(capacity_of({node}).at("r").free, 2u);
-  EXPECT_THAT(to_json({.nodes = {node}}), HasSubstr("\"free\": 2"));
+  EXPECT_THAT(to_json({.nodes = {node}, .resources = resources_of({node})}), HasSubstr("\"free\": 2"));
 }
 
 }  // namespace web_test

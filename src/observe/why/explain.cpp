@@ -9,6 +9,7 @@
 #include "base/problem.h"
 #include "base/text.h"
 #include "dra/claims_shown.h"
+#include "observe/view/view.h"
 #include "observe/why/why.h"
 
 namespace tranche::why {
@@ -263,8 +264,9 @@ class Status {
 
   // --- a claim
 
-  static Cause cause_of(const dra::ShownPart& part) {
-    std::string what = fmt::format("request {} has {} of {} ({}){}", part.request, part.limits, part.device, part.gpu,
+  static Cause cause_of(const dra::ShownPart& part, const std::string& claim = "") {
+    std::string what = fmt::format("{}request {} has {} of {} ({}){}", claim.empty() ? "" : "claim " + claim + ": ",
+                                   part.request, part.limits, part.device, part.gpu,
                                    part.holder.empty() ? "" : ", held by pod " + part.holder);
     if (part.used_mib) what += fmt::format("; uses {} MiB", *part.used_mib);
     if (part.enforced == "yes") what += "; its limits are enforced";
@@ -307,9 +309,7 @@ class Status {
                          (name.size() >= kShortestUuid && part.gpu.starts_with(name));
       if (!is_it) continue;
       all.subject = fmt::format("{} ({})", index, part.gpu);
-      auto cause = cause_of(part);
-      cause.what = "claim " + part.claim + ": " + cause.what;
-      all.causes.push_back(std::move(cause));
+      all.causes.push_back(cause_of(part, part.claim));
       whole = whole || part.kind == "gpu";
       if (part.kind != "shared") continue;
       ++shares;
@@ -410,25 +410,20 @@ class Status {
     const std::string container = text_at(grant, "container"), id = text_at(grant, "grant");
     std::uint64_t all = 0;
     if (const std::string claim = text_at(grant, "claim"); !claim.empty()) {
-      for (const auto& part : dra::claims_shown(json_)) {
-        if (part.grant != id) continue;
-        auto cause = cause_of(part);
-        cause.what = fmt::format("claim {}: {}", claim, cause.what);
-        causes.push_back(std::move(cause));
-      }
+      for (const auto& part : dra::claims_shown(json_))
+        if (part.grant == id) causes.push_back(cause_of(part, claim));
       return 0;
     }
-    for (const Json& held : list_at(grant, "devices")) {
-      const std::string uuid = text_at(held, "uuid");
-      const Json& device = entry_at(json_, "devices", "uuid", uuid);
-      const std::uint64_t slots = count_at(held, "slots"), limit = count_at(held, "memoryMiB");
-      all += slots;
+    for (const Json& part : list_at(grant, "devices")) {
+      const Json& device = entry_at(json_, "devices", "uuid", text_at(part, "uuid"));
+      const auto held = view::read_tenant(grant, part, device);
+      all += held.slots;
       causes.push_back(
-          {fmt::format("container {} holds {} of {} on {}{}: {}{}", container, count_text(slots, "slot"),
-                       text_at(grant, "resource"), device.is_object() ? name_of(device) : uuid,
-                       device.is_object() ? " (" + uuid + ")" : "", limits_text(held), use_text(device, held, id))});
+          {fmt::format("container {} holds {} of {} on {}{}: {}{}", container, count_text(held.slots, "slot"),
+                       held.resource, device.is_object() ? name_of(device) : held.device,
+                       device.is_object() ? " (" + held.device + ")" : "", limits_text(held), use_text(held))});
       if (!device.is_object()) continue;
-      add_limit_findings(causes, device, id, limit);
+      add_limit_findings(causes, device, id, held.limit_mib);
       add_health(causes, device);
     }
     add_change(causes, holder_of(grant), "");
@@ -454,29 +449,19 @@ class Status {
                                     text_at(grant, "container"), held == 1 ? "its" : "their")});
   }
 
-  static std::string limits_text(const Json& held) {
+  static std::string limits_text(const view::Tenant& held) {
     std::vector<std::string> parts;
-    if (const auto mib = count_at(held, "memoryMiB"); mib > 0) parts.push_back(fmt::format("{} MiB", mib));
-    const std::string threads = text_at(held, "threads");
-    if (const auto sms = count_at(held, "sms"); sms > 0)
-      parts.push_back(fmt::format("{} SMs{}", sms, threads.empty() ? "" : " (" + threads + " %)"));
+    if (held.limit_mib > 0) parts.push_back(fmt::format("{} MiB", held.limit_mib));
+    if (held.sms > 0)
+      parts.push_back(fmt::format("{} SMs{}", held.sms, held.threads.empty() ? "" : " (" + held.threads + " %)"));
     return parts.empty() ? "without limits" : "limits " + join(parts, ", ");
   }
 
   // Seen from outside, the processes are not named, and their memory may be.
-  static std::string use_text(const Json& device, const Json& held, const std::string& grant) {
-    if (!member_at(device, "processes").is_array() || grant.empty()) {
-      const auto used = number_at(held, "usedMiB");
-      return used ? fmt::format("; uses {} MiB", *used) : "";
-    }
-    std::uint64_t mib = 0, count = 0;
-    for (const Json& process : list_at(device, "processes")) {
-      if (text_at(process, "grant") != grant) continue;
-      mib += count_at(process, "memoryMiB");
-      ++count;
-    }
-    return count == 0 ? "; no CUDA process runs"
-                      : fmt::format("; uses {} MiB in {}", mib, count_text(count, "process"));
+  static std::string use_text(const view::Tenant& held) {
+    if (held.processes == 0u) return "; no CUDA process runs";
+    return (held.used_mib ? fmt::format("; uses {} MiB", *held.used_mib) : "") +
+           (held.processes ? " in " + count_text(*held.processes, "process") : "");
   }
 
   void add_limit_findings(std::vector<Cause>& causes, const Json& device, const std::string& grant,
