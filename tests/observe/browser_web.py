@@ -70,14 +70,7 @@ def run(bed, checks):
         looks_right(browser, checks, url, "cluster", axe())
         text = browser.run("document.body.innerText")
         checks.check("it shows nodes, GPUs and what is not known", all(part in text for part in ("gpu-node-1", "GPU 2", "3 of 4 held", "unhealthy", "not known", "What would fit", "gpu-node-1: 5, gpu-node-2: 2")), text[:600])
-        browser.run("document.querySelector('input').value = 'serve'; 0")
-        browser.events = []
-        browser.run("document.querySelector('button').click()")
-        browser.wait("Page.loadEventFired")
-        text = browser.run("document.body.innerText")
-        checks.check("a pod is found by a part of its name", "2 shares of" in text and browser.run("location.search") == "?pod=serve" and not browser.complaints(), (text[:300], browser.complaints()))
-        looks_right(browser, checks, f"{url}?pod=default", "cluster-search")
-        text = browser.run("document.body.innerText")
+        checks.check("its pods are listed", all(part in text for part in ("default/train", "default/serve")), text[-600:])
         checks.check("a hostile name stays text", HOSTILE in text and browser.run("document.images.length") == 0 and browser.run("document.title").startswith("Tranche"), text[:500])
     finally:
         browser.end()

@@ -243,7 +243,7 @@ def pages(bed, checks, tranche):
     try:
         for name, url, title, part in (
             ("node-page", f"http://{address(bed)}/", "the page of a node: GPUs as bars with their tenants, limits and use, recent stops, and what is enforced", "default/train/main"),
-            ("cluster-page", at, "the page of tranche web: capacity, nodes and GPUs as a map, what would fit", "gpu-node-3")):
+            ("cluster-page", at, "the page of tranche web: capacity, nodes and GPUs as a map, what would fit, pods", "gpu-node-3")):
             svg = page_picture(browser, url, title)
             shows(browser, svg, part, checks, name)
             keep(checks, f"{name}.svg", svg)

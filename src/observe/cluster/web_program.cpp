@@ -59,10 +59,7 @@ int run_web(const WebOptions& options) {
   }
   const auto server = os::HttpServer::open(
       fmt::format("127.0.0.1:{}", options.port),
-      {{"/",
-        [&latest](std::string_view query) {
-          return os::HttpAnswer::html(web::page(*latest.get(), query), html::policy(true));
-        }},
+      {{"/", [&latest](std::string_view) { return os::HttpAnswer::html(web::page(*latest.get()), html::policy()); }},
        {"/cluster.json", [&latest](std::string_view) { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
       {.only_own_names = true});
   if (!server) {

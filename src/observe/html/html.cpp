@@ -7,7 +7,7 @@ namespace tranche::html {
 namespace {
 
 // A test compares the digest with the style.
-constexpr std::string_view kDigest = "y+IsK/3xbqcKjGIeMnNWcJTJOcPyp+AzXC+6yryrdZk=";
+constexpr std::string_view kDigest = "jnEKxXf9mgB2YF31MBtY1tmrYMKPchQCg3YC7A++syU=";
 
 constexpr std::string_view kStyle =
     R"css(:root{color-scheme:light dark;--back:#fff;--ink:#1b1f24;--dim:#57606a;--line:#d0d7de;--free:#e2e7ec;--bad:#b42318;--good:#1a6b34;--a:#2f6fd0;--b:#0f8a7e;--c:#9a5fc4;--d:#b8652a}
@@ -22,8 +22,7 @@ svg{width:100%;height:26px;display:block}
 th,td{text-align:left;padding:.2em .7em .2em 0;border-bottom:1px solid var(--line);vertical-align:top}
 th[scope=row]{min-width:9em}td.n,th.n{text-align:right;white-space:nowrap}td.l{min-width:13em}
 meter{width:7em}bdi{overflow-wrap:anywhere}
-td.m{min-width:5em}td.m svg{height:16px}svg.k{width:.7em;height:.7em;display:inline}
-form{margin:.6em 0}input,button{font:inherit;color:inherit;background:var(--back);border:1px solid var(--dim);border-radius:4px;padding:.15em .5em})css";
+td.m{min-width:5em}td.m svg{height:16px}svg.k{width:.7em;height:.7em;display:inline})css";
 
 }  // namespace
 
@@ -53,10 +52,10 @@ void end(Html& page) {
   page.raw("</main></body></html>\n");
 }
 
-std::string policy(bool form) {
+std::string policy() {
   return fmt::format(
-      "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action '{}'; frame-ancestors 'none'", kDigest,
-      form ? "self" : "none");
+      "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+      kDigest);
 }
 
 }  // namespace tranche::html

@@ -41,8 +41,7 @@ class Html {
 void begin(Html& page, std::string_view title, int reload = 0);
 void end(Html& page);
 
-// What a browser may do with such a page: show it, with the one style sheet in it (by its SHA-256). `form`: it may also
-// send a form to where it came from.
-std::string policy(bool form = false);
+// What a browser may do with such a page: show it, with the one style sheet in it (by its SHA-256).
+std::string policy();
 
 }  // namespace tranche::html

@@ -19,28 +19,8 @@ namespace {
 using html::Html;
 using html::text;
 
-constexpr std::size_t kMostFound = 200;
 constexpr std::size_t kMostNodesNamed = 8;
-constexpr std::size_t kLongestSearch = 256;
 constexpr double kGap = 0.01;  // between tenants, of the width of the bar
-
-// Of a form's query: '+' is a blank, and %41 an A.
-std::string decoded(std::string_view value) {
-  std::string out;
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    const bool coded = value[i] == '%' && i + 2 < value.size();
-    const auto code = coded ? parse_unsigned(value.substr(i + 1, 2), 16) : std::nullopt;
-    out += code ? static_cast<char>(*code) : value[i] == '+' ? ' ' : value[i];
-    i += code ? 2 : 0;
-  }
-  return out;
-}
-
-std::string searched(std::string_view query) {
-  for (const auto pair : split(query, '&'))
-    if (pair.starts_with("pod=")) return std::string(trimmed(decoded(pair.substr(4, kLongestSearch))));
-  return {};
-}
 
 // "0" of "0:1": MIG devices stand in the column of their GPU.
 std::string gpu_of(const std::string& index) {
@@ -147,29 +127,17 @@ void put_fits(Html& html, const Resources& all) {
   html.end_table();
 }
 
-void put_search(Html& html, const std::vector<Node>& nodes, const std::string& wanted) {
-  html.add(
-      "<h2>Pods</h2>\n<form method=get action=\"/\"><label for=pod>Name of a pod, or a part of it</label> <input "
-      "id=pod "
-      "name=pod value=\"{}\"> <button>Search</button></form>\n",
-      text(wanted));
-  if (wanted.empty()) return;
-  std::size_t found = 0;
-  Html rows;
+// All of them: a browser finds a name on its page.
+void put_pods(Html& html, const std::vector<Node>& nodes) {
+  html.raw("<h2>Pods</h2>\n");
+  html.table("pods", {"pod", "node", "GPU", "#slots", "#memory used", "#memory limit"});
   for (const auto& node : nodes)
     for (const auto& device : node.devices)
-      for (const auto& tenant : device.tenants) {
-        if (tenant.name.find(wanted) == std::string::npos || ++found > kMostFound) continue;
-        rows.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
+      for (const auto& tenant : device.tenants)
+        html.add("<tr><th scope=row><bdi>{}</bdi><td><bdi>{}</bdi><td>{}<td class=n>{}<td class=n>{}<td class=n>{}\n",
                  text(tenant.name), text(node.name), text(device.index), tenant.slots,
                  tenant.used_mib ? fmt::format("{} MiB", *tenant.used_mib) : "not known",
                  tenant.limit_mib == 0 ? "none" : fmt::format("{} MiB", tenant.limit_mib));
-      }
-  html.add("<p>{} of <q>{}</q>{}</p>\n", found == 1 ? "1 share" : fmt::format("{} shares", found), text(wanted),
-           found > kMostFound ? fmt::format("; the first {} are shown", kMostFound) : "");
-  if (found == 0) return;
-  html.table("pods found", {"pod", "node", "GPU", "#slots", "#memory used", "#memory limit"});
-  html.append(rows);
   html.end_table();
 }
 
@@ -264,7 +232,7 @@ std::optional<Fit> fit_of(const Offers& offers, std::uint64_t size) {
 
 }  // namespace
 
-std::string page(const Shown& shown, std::string_view query) {
+std::string page(const Shown& shown) {
   Html html;
   const auto silent =
       static_cast<std::size_t>(std::ranges::count_if(shown.nodes, [](const Node& n) { return !n.problem.empty(); }));
@@ -273,10 +241,10 @@ std::string page(const Shown& shown, std::string_view query) {
            text(shown.server), shown.nodes.size(), shown.nodes.size() == 1 ? "node agent" : "node agents", silent,
            text(shown.when), kVersion);
   put_problems(html, shown);
-  put_search(html, shown.nodes, searched(query));
   put_capacity(html, shown.resources);
   if (!shown.nodes.empty()) put_map(html, shown.nodes);
   put_fits(html, shown.resources);
+  put_pods(html, shown.nodes);
   html::end(html);
   return html.take().str();
 }

@@ -57,8 +57,7 @@ struct Shown {
   std::string problem = {};  // of the last look at the cluster as a whole
 };
 
-// `query` is of the address: "pod=TEXT" lists the pods whose name has that text.
-std::string page(const Shown& shown, std::string_view query);
+std::string page(const Shown& shown);
 std::string to_json(const Shown& shown);
 
 }  // namespace tranche::web
