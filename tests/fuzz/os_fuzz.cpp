@@ -128,8 +128,7 @@ FUZZ(http_request) {
   for (std::size_t n = 0; n < text.size(); ++n) {
     const auto part = tranche::os::read_http_request(text.substr(0, n), kLongest);
     if (!part) continue;
-    if (part->refused == 0 && (part->method != whole->method || part->path != whole->path ||
-                               part->query != whole->query || part->host != whole->host))
+    if (part->refused == 0 && (part->method != whole->method || part->path != whole->path || part->host != whole->host))
       std::abort();
     break;
   }

@@ -34,7 +34,7 @@ ServedPages node_pages(NodePages of) {
   // A page whose text is made again for a new snapshot, and when it is older than kFiguresFor. The GPUs are measured
   // for readers, who are counted.
   const auto kept = [&](auto answer, auto make) {
-    return [of, answer, make, kept = texts.emplace_back(std::make_shared<std::optional<Text>>())](std::string_view) {
+    return [of, answer, make, kept = texts.emplace_back(std::make_shared<std::optional<Text>>())] {
       const auto newest = of.snapshots->get();
       const MonoTime now = os::mono_now();
       if (!*kept || (*kept)->of.lock() != newest || now - (*kept)->at >= kFiguresFor) {
@@ -54,7 +54,7 @@ ServedPages node_pages(NodePages of) {
   const auto of_network = [](const auto& s, const auto& figures, const auto& gpus, MonoTime) {
     return network_document(s, figures, gpus);
   };
-  const auto ready = [of](std::string_view) {
+  const auto ready = [of] {
     const auto state = readiness(*of.snapshots->get());
     return observe::probe_page(state.ready, state.message);
   };

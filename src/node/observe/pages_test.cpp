@@ -26,14 +26,14 @@ struct NodePagesTest : ::testing::Test {
 
 TEST_F(NodePagesTest, ANewSnapshotIsShownAtOnce) {
   put("no driver yet");
-  EXPECT_THAT(pages.routes.at("/status")({}).body.str(), HasSubstr("no driver yet"));
+  EXPECT_THAT(pages.routes.at("/status")().body.str(), HasSubstr("no driver yet"));
   put("a driver of another version");
-  EXPECT_THAT(pages.routes.at("/status")({}).body.str(), HasSubstr("another version"));
+  EXPECT_THAT(pages.routes.at("/status")().body.str(), HasSubstr("another version"));
 }
 
 TEST_F(NodePagesTest, NoPageKeepsAFormerSnapshot) {
   put("no driver yet");
-  for (const auto& [path, route] : pages.routes) (void)route({});
+  for (const auto& [path, route] : pages.routes) (void)route();
   const std::weak_ptr<const Snapshot> former = box.get();
   put("a driver of another version");
   EXPECT_TRUE(former.expired());
@@ -43,7 +43,7 @@ TEST_F(NodePagesTest, NoPageKeepsAFormerSnapshot) {
 TEST_F(NodePagesTest, ReadersOfOneTextShareIt) {
   put("no driver yet");
   const auto& page = pages.routes.at("/");
-  const auto first = page({}).body, second = page({}).body;
+  const auto first = page().body, second = page().body;
   EXPECT_EQ(first.blocks()[0]->data(), second.blocks()[0]->data());
   pages.at_rest();
   EXPECT_THAT(first.str(), HasSubstr("no driver yet")) << "which a slow reader still reads";
@@ -105,10 +105,10 @@ TEST_F(NodePagesTest, TheNetworkSeesNoProcessAndNoPodUid) {
 TEST_F(NodePagesTest, ATextIsMadeAgainOnceItIsForgotten) {
   put("no driver yet");
   const auto& page = pages.routes.at("/");
-  EXPECT_THAT(page({}).body.str(), HasSubstr("no driver yet"));
+  EXPECT_THAT(page().body.str(), HasSubstr("no driver yet"));
   put("a driver of another version");
   pages.at_rest();
-  EXPECT_THAT(page({}).body.str(), HasSubstr("another version"));
+  EXPECT_THAT(page().body.str(), HasSubstr("another version"));
 }
 
 }  // namespace pages_test

@@ -57,11 +57,11 @@ int run_web(const WebOptions& options) {
     fmt::print("{}\n", web::to_json(*latest.get()));
     return 0;
   }
-  const auto server = os::HttpServer::open(
-      fmt::format("127.0.0.1:{}", options.port),
-      {{"/", [&latest](std::string_view) { return os::HttpAnswer::html(web::page(*latest.get()), html::policy()); }},
-       {"/cluster.json", [&latest](std::string_view) { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
-      {.only_own_names = true});
+  const auto server =
+      os::HttpServer::open(fmt::format("127.0.0.1:{}", options.port),
+                           {{"/", [&latest] { return os::HttpAnswer::html(web::page(*latest.get()), html::policy()); }},
+                            {"/cluster.json", [&latest] { return os::HttpAnswer::json(web::to_json(*latest.get())); }}},
+                           {.only_own_names = true});
   if (!server) {
     fmt::print(stderr, "tranche web: {}\n  Choose a different --port.\n", to_string(server.error()));
     return 1;

@@ -51,10 +51,10 @@ HttpPages::HttpPages(os::Loop& loop, std::string listen, os::HttpServer::Routes 
       heartbeat_(loop, [] { log::flush(); }),
       backoff_(kFirstPause, kLongestPause, static_cast<std::uint64_t>(loop.now().time_since_epoch().count())) {
   weight_.start(Duration::zero(), [this] { look_at_weight(); });
-  routes_["/healthz"] = [this, oldest_beat](std::string_view) { return health_page(heartbeat_.age(), oldest_beat); };
+  routes_["/healthz"] = [this, oldest_beat] { return health_page(heartbeat_.age(), oldest_beat); };
   if (const auto found = routes_.find("/metrics"); found != routes_.end()) {
-    found->second = [this, inner = std::move(found->second)](std::string_view query) {
-      auto answer = inner(query);
+    found->second = [this, inner = std::move(found->second)] {
+      auto answer = inner();
       answer.body += own_metrics(heartbeat_.age());
       return answer;
     };

@@ -52,9 +52,7 @@ class HttpPagesTest : public ::testing::Test {
 };
 
 TEST_F(HttpPagesTest, HealthIsThatOfTheLoop) {
-  HttpPages pages(
-      *loop_, address_, {{"/metrics", [](std::string_view) { return os::HttpAnswer::metrics("a 1\n"); }}}, [] {},
-      2500ms);
+  HttpPages pages(*loop_, address_, {{"/metrics", [] { return os::HttpAnswer::metrics("a 1\n"); }}}, [] {}, 2500ms);
   ASSERT_TRUE(pages.open());
   run(10ms);
   EXPECT_THAT(get(port_, "/healthz"), HasSubstr("\r\n\r\nok\n"));

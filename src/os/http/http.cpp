@@ -273,7 +273,7 @@ class LoopHttpServer final : public HttpServer {
     if (limits_.only_own_names && !is_own_name(request.host))
       return message_of({.status = 421, .body = "only as http://127.0.0.1 or http://localhost\n"}, true);
     const auto route = routes_.find(request.path);
-    if (route != routes_.end()) return message_of(route->second(request.query), get);
+    if (route != routes_.end()) return message_of(route->second(), get);
     std::string missing = "there is no such page; there are:\n";
     for (const auto& [known, callback] : routes_) missing += known + "\n";
     return message_of({.status = 404, .body = std::move(missing)}, get);
@@ -308,10 +308,7 @@ PageRequest read_line(std::string_view line) {
   const auto is_plain = [](unsigned char byte) { return byte > 0x20 && byte < 0x7f; };
   if (!line.substr(version_at + 1).starts_with("HTTP/1.") || !std::ranges::all_of(target, is_plain))
     return {.refused = kBadRequest};
-  const auto question = std::min(target.find('?'), target.size());
-  return {.method = std::string(line.substr(0, target_at)),
-          .path = std::string(target.substr(0, question)),
-          .query = std::string(target.substr(std::min(question + 1, target.size())))};
+  return {.method = std::string(line.substr(0, target_at)), .path = std::string(target.substr(0, target.find('?')))};
 }
 
 // The value of the first header of this name, which is in lower case; "" = none.

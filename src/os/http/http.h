@@ -54,8 +54,8 @@ struct HttpLimits {
 
 class HttpServer {
  public:
-  // "/metrics" → answer to a query, which is as received.
-  using Routes = std::map<std::string, std::function<HttpAnswer(std::string_view query)>>;
+  // By path; the query of a request is ignored.
+  using Routes = std::map<std::string, std::function<HttpAnswer()>>;
 
   // listen: "127.0.0.1:9400", "[::1]:9400", ":9400" or "9400" (every address of this machine); port 0 = any free one.
   // kInvalid for any other form, kConflict if another program has the port.
@@ -81,10 +81,9 @@ std::string to_string(const ListenAddress& address);  // "127.0.0.1:9400", "[::1
 // The head of a request, which is input from the network.
 struct PageRequest {
   std::string method = {};
-  std::string path = {};   // without the query
-  std::string query = {};  // without the "?"
-  std::string host = {};   // from the Host header, without the port; "" = none
-  int refused = 0;         // status of the refusal, 400 or 431; 0 = a valid request
+  std::string path = {};  // without the query
+  std::string host = {};  // from the Host header, without the port; "" = none
+  int refused = 0;        // status of the refusal, 400 or 431; 0 = a valid request
 };
 
 // Absent while the head is incomplete and shorter than `longest` bytes.

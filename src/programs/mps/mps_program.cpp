@@ -152,12 +152,11 @@ class MpsProgram {
                      [this](const std::string& request, const os::StatusServer::Reply& reply) {
                        pools_->answer(request, [reply](const std::string& json) { reply(json); });
                      }));
-    os::HttpServer::Routes routes{
-        {"/metrics", [this](std::string_view) { return os::HttpAnswer::metrics(pages_.get()->metrics); }},
-        {"/readyz", [this](std::string_view) {
-           const auto pages = pages_.get();
-           return observe::probe_page(pages->readiness.ready, pages->readiness.reason);
-         }}};
+    os::HttpServer::Routes routes{{"/metrics", [this] { return os::HttpAnswer::metrics(pages_.get()->metrics); }},
+                                  {"/readyz", [this] {
+                                     const auto pages = pages_.get();
+                                     return observe::probe_page(pages->readiness.ready, pages->readiness.reason);
+                                   }}};
     http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, std::move(routes), [this] { publish(); });
     TRY_STATUS(http_->open());
     if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
