@@ -330,6 +330,7 @@ std::vector<int> ClientTable::clients_in(const std::string& container) const {
 namespace {
 
 constexpr std::string_view kBoot = "boot\t";
+constexpr std::string_view kOwn = "own", kNoContext = "-";  // in place of the number of a connection's context
 
 // "" if it would end a field or a line.
 std::string plain(std::string_view text) {
@@ -339,7 +340,7 @@ std::string plain(std::string_view text) {
 std::optional<KnownClient> client_in(std::string_view line) {
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   const auto fields = split(line, '\t');
-  if (fields.size() != 10) return std::nullopt;
+  if (fields.size() != 8) return std::nullopt;
   bool fits = true;
   const auto number = [&](std::string_view text, std::uint64_t most) {
     const auto value = parse_unsigned(text);
@@ -350,30 +351,20 @@ std::optional<KnownClient> client_in(std::string_view line) {
   client.pid = static_cast<int>(number(fields[0], kMost));
   client.started = number(fields[1], std::numeric_limits<std::uint64_t>::max());
   client.earlier = number(fields[2], 1) != 0;
-  bool own = number(fields[3], 1) != 0;
-  client.tries = static_cast<unsigned>(number(fields[4], kMost));
-  client.place_with = static_cast<int>(number(fields[5], kMost));
-  client.grant = plain(fields[6]);
-  std::vector<std::uint32_t> contexts;
-  for (const auto context : words_of(fields[7]))
-    contexts.push_back(static_cast<std::uint32_t>(number(context, std::numeric_limits<std::uint32_t>::max())));
-  std::ranges::sort(contexts, std::greater());
-  for (const auto connection : split(fields[8], ';')) {
-    const auto channels = words_of(connection);
-    if (own || !channels.empty())
-      client.connections.push_back({.channels = {channels.begin(), channels.end()}, .own = own});
-    own = false;
+  client.tries = static_cast<unsigned>(number(fields[3], kMost));
+  client.place_with = static_cast<int>(number(fields[4], kMost));
+  client.grant = plain(fields[5]);
+  for (const auto connection : split(fields[6], ';')) {
+    const auto words = words_of(connection);
+    if (words.empty()) continue;
+    auto& read = client.connections.emplace_back();
+    read.channels.assign(words.begin() + 1, words.end());
+    read.own = words[0] == kOwn;
+    read.named = !read.own && words[0] != kNoContext;
+    if (read.named)
+      read.context = static_cast<std::uint32_t>(number(words[0], std::numeric_limits<std::uint32_t>::max()));
   }
-  // Which connection has which does not matter: each that ends takes one along.
-  for (std::size_t at = 0; !contexts.empty(); ++at) {
-    if (at == client.connections.size()) client.connections.emplace_back();
-    auto& connection = client.connections[at];
-    if (connection.own) continue;
-    connection.context = contexts.back();
-    connection.named = true;
-    contexts.pop_back();
-  }
-  client.container = plain(fields[9]);
+  client.container = plain(fields[7]);
   return fits && client.pid != 0 ? std::optional(client) : std::nullopt;
 }
 
@@ -382,20 +373,14 @@ std::optional<KnownClient> client_in(std::string_view line) {
 std::string render_clients(const StoredClients& stored) {
   std::string text = fmt::format("{}{}\n", kBoot, stored.boot);
   for (const auto& client : stored.clients) {
-    std::vector<std::string> connections(client.has_own() ? 1 : 0);  // the process's own first
-    std::vector<std::uint32_t> contexts;
+    std::vector<std::string> connections;
     for (const auto& each : client.connections) {
-      const auto channels = fmt::format("{}", fmt::join(each.channels, " "));
-      if (each.context) contexts.push_back(*each.context);
-      if (each.own)
-        connections.front() = channels;
-      else if (!channels.empty())
-        connections.push_back(channels);
+      auto& words = connections.emplace_back(each.own ? kOwn : kNoContext);
+      if (each.context) words = std::to_string(*each.context);
+      for (const auto& channel : each.channels) words += ' ' + channel;
     }
-    std::ranges::sort(contexts);
-    text += fmt::format("{}\t{}\t{:d}\t{:d}\t{}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.earlier,
-                        client.has_own(), client.tries, client.place_with, client.grant, fmt::join(contexts, " "),
-                        fmt::join(connections, ";"), plain(client.container));
+    text += fmt::format("{}\t{}\t{:d}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.earlier, client.tries,
+                        client.place_with, client.grant, fmt::join(connections, ";"), plain(client.container));
   }
   return text;
 }
