@@ -41,20 +41,16 @@ TEST_F(SocketFiles, WhatKilledServersLeftGoesAndNothingElse) {
     const std::string path = directory_ + "/" + temporary_socket_name(socket, now - age);
     return std::pair(path, os::socket_at(path, listening ? 1 : 0));
   };
-  const auto old = put("gpu", std::chrono::minutes(5), false);
-  const auto just_killed = put("gpu", std::chrono::milliseconds(100), false);
-  const auto of_another_life = put("gpu", -std::chrono::minutes(5), false);
-  const auto being_made = put("gpu", std::chrono::milliseconds(10), false);
+  const auto killed = put("gpu", std::chrono::minutes(5), false);
   const auto serving = put("gpu", std::chrono::minutes(6), true);
   const auto another_resources = put("gpu.shared", std::chrono::minutes(5), false);
   std::ofstream(directory_ + "/" + temporary_socket_name("gpu", now - std::chrono::minutes(7))) << "a file";
   std::ofstream(directory_ + "/.thidden") << "a file";
-  remove_left_over_sockets(directory_, "gpu", now);
-  for (const auto* removed : {&old, &just_killed, &of_another_life})
-    EXPECT_FALSE(std::filesystem::exists(removed->first));
-  for (const auto* kept : {&being_made, &serving, &another_resources})
-    EXPECT_TRUE(std::filesystem::exists(kept->first));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 5);
+  const std::string name = temporary_socket_name("gpu", now);
+  remove_deserted_sockets(directory_, ".t", std::string_view(name).substr(name.size() - 4));
+  EXPECT_FALSE(std::filesystem::exists(killed.first));
+  for (const auto* kept : {&serving, &another_resources}) EXPECT_TRUE(std::filesystem::exists(kept->first));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory_), {}), 4);
 }
 
 TEST_F(SocketFiles, AFullQueueIsAliveToo) {

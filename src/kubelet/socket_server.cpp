@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <utility>
 
@@ -22,18 +21,6 @@ namespace tranche::kubelet {
 namespace {
 
 constexpr std::string_view kTemporary = ".t";
-// The longest time from a socket's name to its listener: two system calls, between which the kernel may run other
-// processes. A restarted container takes longer to get here, so a killed server's socket is older.
-constexpr Duration kBeingMade = std::chrono::milliseconds(50);
-
-// `is_left`: whether a file of this name may be one that a killed process left.
-template <class IsLeft>
-void remove_unanswered(const std::string& directory, IsLeft is_left) {
-  for (const auto& name : os::names_in(directory)) {
-    const std::string path = directory + "/" + name;
-    if (is_left(name) && os::look_at_socket(path) && !os::probe_listener(path).alive) ::unlink(path.c_str());
-  }
-}
 
 std::string mark_of(const std::string& socket_name) {
   return fmt::format("{:04x}", stable_hash(socket_name) & 0xffffU);
@@ -59,32 +46,21 @@ std::unique_ptr<grpc::Server> serve(const std::vector<grpc::Service*>& services,
 }  // namespace
 
 std::string temporary_socket_name(const std::string& socket_name, MonoTime now) {
-  return fmt::format(".t{:x}{}", now.time_since_epoch().count(), mark_of(socket_name));
-}
-
-void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now) {
-  remove_unanswered(directory, [mark = mark_of(socket_name), now](const std::string& name) {
-    if (!name.starts_with(kTemporary) || name.size() <= kTemporary.size() + mark.size() || !name.ends_with(mark))
-      return false;
-    MonoTime::rep made = 0;
-    const char* last = name.data() + name.size() - mark.size();
-    const auto read = std::from_chars(name.data() + kTemporary.size(), last, made, 16);
-    if (read.ec != std::errc{} || read.ptr != last) return false;
-    const MonoTime then{MonoTime::duration(made)};
-    return then > now || now - then >= kBeingMade;  // after a restart of the machine `then` is ahead of us
-  });
+  return fmt::format("{}{:x}{}", kTemporary, now.time_since_epoch().count(), mark_of(socket_name));
 }
 
 void remove_deserted_sockets(const std::string& directory, std::string_view begin, std::string_view end) {
-  remove_unanswered(directory, [begin, end](const std::string& name) {
-    return name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
-  });
+  for (const auto& name : os::names_in(directory)) {
+    const std::string path = directory + "/" + name;
+    const bool is_one = name.size() >= begin.size() + end.size() && name.starts_with(begin) && name.ends_with(end);
+    if (is_one && os::look_at_socket(path) && !os::probe_listener(path).alive) ::unlink(path.c_str());
+  }
 }
 
 Result<std::unique_ptr<SocketServer>> SocketServer::open(const std::vector<grpc::Service*>& services,
                                                          const std::string& directory, const std::string& name,
                                                          MonoTime now, Duration stop_within) {
-  remove_left_over_sockets(directory, name, now);
+  remove_deserted_sockets(directory, kTemporary, mark_of(name));
   std::string path = directory + "/" + name;
   TRY_STATUS(os::unix_address(path));
   const std::string temporary = directory + "/" + temporary_socket_name(name, now);

@@ -24,9 +24,6 @@ namespace tranche::kubelet {
 // a process that was killed in between the name stays. The number in it is the time, one count for all processes of the
 // node; the last four digits are the resource's: no two servers choose the same.
 std::string temporary_socket_name(const std::string& socket_name, MonoTime now);
-// Removes what killed servers of this socket left in its directory: names of an earlier time at which no process
-// answers.
-void remove_left_over_sockets(const std::string& directory, const std::string& socket_name, MonoTime now);
 
 // Removes sockets in a directory whose names begin and end so, and at which no process answers: what killed processes
 // left.
