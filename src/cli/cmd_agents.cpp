@@ -56,9 +56,9 @@ int status(StatusOptions& options, const Process& process) {
     fmt::print("{}\n", *answer);
     return 0;
   }
-  const auto view = view::make_view(*answer, "");
-  if (!view) return failed("status", to_string(view.error()));
-  fmt::print("{}", fitted(view::render(*view, {.colour = process.terminal}), process.width));
+  const auto text = view::render(*answer, "", {.colour = process.terminal});
+  if (!text) return failed("status", to_string(text.error()));
+  fmt::print("{}", fitted(*text, process.width));
   return 0;
 }
 

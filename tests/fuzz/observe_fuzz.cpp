@@ -11,14 +11,13 @@
 
 using namespace tranche;
 
-// Any text as a status document and as a kubelet state: a view or an Error, and a view can be drawn.
+// Any text as a status document and as a kubelet state: a view or an Error.
 FUZZ(status_view) {
   const auto half = text.find('\n');
   const auto status = text.substr(0, half);
   const auto kubelet = half == std::string_view::npos ? std::string_view() : text.substr(half + 1);
-  if (const auto view = tranche::view::make_view(status, kubelet)) {
-    (void)tranche::view::render(*view, {.colour = true});
-  }
+  (void)tranche::view::render(status, kubelet, {.colour = true});
+  (void)tranche::view::render(status, kubelet, {.folded = true});
 }
 
 // Any text as a status document: a page in which nothing of it is markup.

@@ -10,14 +10,13 @@
 #include "base/terminal_text.h"
 #include "base/text.h"
 #include "base/version.h"
+#include "dra/claims_shown.h"
 #include "observe/view/view.h"
 
 namespace tranche::view {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr const char* kNothing = "nothing advertised";
 
 std::optional<std::uint64_t> known_count(const Json& object, const char* key) {
   return member_at(object, key).is_number() ? std::optional(count_at(object, key)) : std::nullopt;
@@ -48,91 +47,84 @@ Device read_device(const Json& json) {
   return device;
 }
 
-void put_pods(View& view, const Json& kubelet) {
-  for (const Json& pod : list_at(kubelet, "pods")) {
-    const std::string phase = text_at(pod, "phase");
-    if (phase == "Running") continue;
-    const std::string name = text_at(pod, "namespace") + "/" + text_at(pod, "name");
-    std::string reason = text_at(pod, "message").empty() ? text_at(pod, "reason") : text_at(pod, "message");
-    if (phase == "Pending") {
-      view.waiting.push_back({name, reason});
-      continue;
-    }
-    for (const Json& container : list_at(pod, "containers"))  // the last report of the program itself is more exact
-      if (const std::string said = text_at(member_at(container, "last_output_json"), "error"); !said.empty())
-        reason = said;
-    if (reason == "CUDA_ERROR_OUT_OF_MEMORY") reason += ": beyond its share";
-    view.ended.push_back({name, reason.empty() ? phase : phase + ": " + reason});
-  }
-}
-
-void put_promises(View& view, const Json& status) {
-  for (const Json& row : list_at(status, "inForce")) {
-    if (const std::string what = text_at(row, "promise"); !what.empty())
-      view.promises.push_back({what, text_at(row, "state"), text_at(row, "by"), text_at(row, "why")});
-  }
-}
-
-void put_claims(View& view, const Json& status) {
-  view.claims = dra::claims_shown(status);
-  for (auto& fault : dra::serving_faults(status)) view.problems.push_back("claims: " + fault.what);
+std::string claims_line(const Json& status) {
   const Json& dra = map_at(status, "dra");
-  if (dra.empty()) return;
+  if (dra.empty()) return {};
   const Json& slices = map_at(dra, "slices");
   std::vector<std::string> gpus;  // indices, of MIG devices too
   for (const Json& gpu : list_at(dra, "gpus")) gpus.push_back(text_at(gpu, "index"));
-  std::string line =
-      fmt::format("claims: driver {}, of GPU {}, {} devices in ResourceSlices ({}), {} prepared",
-                  text_at(dra, "driver").empty() ? text_at(slices, "driver") : text_at(dra, "driver"),
-                  gpus.empty() ? "-" : join(gpus, ", "), count_at(slices, "devices"),
-                  text_at(slices, "state").empty() ? "off" : text_at(slices, "state"), list_at(dra, "claims").size());
-  view.kubelet = view.kubelet == kNothing ? line : view.kubelet + " · " + line;
+  return fmt::format("claims: driver {}, of GPU {}, {} devices in ResourceSlices ({}), {} prepared",
+                     text_at(dra, "driver").empty() ? text_at(slices, "driver") : text_at(dra, "driver"),
+                     gpus.empty() ? "-" : join(gpus, ", "), count_at(slices, "devices"),
+                     text_at(slices, "state").empty() ? "off" : text_at(slices, "state"),
+                     list_at(dra, "claims").size());
 }
 
-void put_head(View& view, const Json& status) {
-  view.node = text_at(status, "node");
+void put_head(std::string& out, const Json& status, const Pen& pen) {
+  const std::string node = text_at(status, "node");
   const Json& driver = member_at(status, "driver");
-  view.driver_ready = text_at(driver, "state") == "ready";
-  view.driver = view.driver_ready ? "driver " + text_at(driver, "version") : "no driver: " + text_at(driver, "reason");
+  const bool ready = text_at(driver, "state") == "ready";
+  const std::string driver_text =
+      visible_text(ready ? "driver " + text_at(driver, "version") : "no driver: " + text_at(driver, "reason"));
   const Json& config = member_at(status, "config");
-  view.config = text_at(config, "path").empty()
-                    ? "built-in defaults"
-                    : fmt::format("{} ({})", text_at(config, "path"), text_at(config, "inForce"));
+  std::string config_text = text_at(config, "path").empty()
+                                ? "built-in defaults"
+                                : fmt::format("{} ({})", text_at(config, "path"), text_at(config, "inForce"));
   if (const auto by = text_at(config, "chosenBy"); !by.empty() && by != "file" && by != "defaults")
-    view.config += ", chosen by " + by;
-  std::vector<std::string> resources;
-  view.kubelet_ready = true;
+    config_text += ", chosen by " + by;
+  out += fmt::format("{}  {}{}  config: {}\n", pen(kBold, "tranche"),
+                     node.empty() ? "" : "node " + visible_text(node) + "  ",
+                     ready ? driver_text : pen(kRed, driver_text), visible_text(config_text));
+  std::vector<std::string> offered;
+  bool known_to_kubelet = true;
   for (const Json& resource : list_at(status, "resources")) {
     const bool registered = truth_at(resource, "registered");
-    view.kubelet_ready = view.kubelet_ready && registered;
-    std::string line =
-        fmt::format("{}: {} slots, {} healthy, {} held", text_at(resource, "name"), count_at(resource, "slots"),
-                    count_at(resource, "healthy"), count_at(resource, "allocated"));
-    if (!registered) line += "; not registered with kubelet: " + text_at(resource, "problem");
-    resources.push_back(std::move(line));
+    known_to_kubelet = known_to_kubelet && registered;
+    offered.push_back(fmt::format("{}: {} slots, {} healthy, {} held{}", text_at(resource, "name"),
+                                  count_at(resource, "slots"), count_at(resource, "healthy"),
+                                  count_at(resource, "allocated"),
+                                  registered ? "" : "; not registered with kubelet: " + text_at(resource, "problem")));
   }
-  view.kubelet = resources.empty() ? kNothing : join(resources, " · ");
-  view.notes = texts_at(status, "notes");
+  if (const auto claims = claims_line(status); !claims.empty()) offered.push_back(claims);
+  const std::string line = visible_text(offered.empty() ? "nothing advertised" : join(offered, " · "));
+  out += (known_to_kubelet ? line : pen(kRed, line)) + "\n";
+}
+
+std::vector<std::string> problems_of(const Json& status) {
+  std::vector<std::string> problems;
+  for (const auto& texts : {texts_at(status, "planProblems"), texts_at(member_at(status, "config"), "problems"),
+                            texts_at(member_at(status, "health"), "problems")})
+    problems.insert(problems.end(), texts.begin(), texts.end());
+  for (const Json& entry : list_at(status, "leftOut"))
+    problems.push_back(text_at(entry, "what") + ": " + text_at(entry, "why"));
+  for (const auto& step : texts_at(member_at(status, "change"), "waitingFor")) problems.push_back("change: " + step);
+  const Json& mps = member_at(status, "mps");
+  if (truth_at(mps, "needed") && !truth_at(mps, "connected")) problems.push_back(text_at(mps, "problem"));
+  for (const auto& [part, program] : {std::pair("loop", "tranche node: "), std::pair("mps", "tranche mps: ")})
+    if (const auto light = text_at(member_at(status, part), "cpuProblem"); !light.empty())
+      problems.push_back(program + light);
+  const Json& kubernetes = member_at(status, "kubernetes");
+  if (text_at(kubernetes, "state") == "waiting") problems.push_back("Kubernetes: " + text_at(kubernetes, "reason"));
+  if (const auto cdi = text_at(status, "cdiProblem"); !cdi.empty()) problems.push_back("CDI specs: " + cdi);
+  for (const auto& fault : dra::serving_faults(status)) problems.push_back("claims: " + fault.what);
+  return problems;
+}
+
+std::vector<std::string> notes_of(const Json& status) {
+  auto notes = texts_at(status, "notes");
   if (const std::string version = text_at(status, "version"); !version.empty() && version != kVersion)
-    view.notes.push_back(
+    notes.push_back(
         fmt::format("the node agent is version {} and this program {}: what only one of them knows is not shown",
                     version, kVersion));
-  for (const auto& texts : {texts_at(status, "planProblems"), texts_at(config, "problems"),
-                            texts_at(member_at(status, "health"), "problems")})
-    view.problems.insert(view.problems.end(), texts.begin(), texts.end());
-  for (const Json& entry : list_at(status, "leftOut"))
-    view.problems.push_back(text_at(entry, "what") + ": " + text_at(entry, "why"));
-  for (const auto& step : texts_at(member_at(status, "change"), "waitingFor"))
-    view.problems.push_back("change: " + step);
-  const Json& mps = member_at(status, "mps");
-  if (truth_at(mps, "needed") && !truth_at(mps, "connected")) view.problems.push_back(text_at(mps, "problem"));
-  for (const char* part : {"loop", "mps"})
-    if (const std::string light = text_at(member_at(status, part), "cpuProblem"); !light.empty())
-      view.problems.push_back((part[0] == 'l' ? "tranche node: " : "tranche mps: ") + light);
-  const Json& kubernetes = member_at(status, "kubernetes");
-  if (text_at(kubernetes, "state") == "waiting")
-    view.problems.push_back("Kubernetes: " + text_at(kubernetes, "reason"));
-  if (const std::string cdi = text_at(status, "cdiProblem"); !cdi.empty()) view.problems.push_back("CDI specs: " + cdi);
+  return notes;
+}
+
+std::vector<Promise> promises_of(const Json& status) {
+  std::vector<Promise> promises;
+  for (const Json& row : list_at(status, "inForce"))
+    if (const std::string what = text_at(row, "promise"); !what.empty())
+      promises.push_back({what, text_at(row, "state"), text_at(row, "by"), text_at(row, "why")});
+  return promises;
 }
 
 constexpr std::array kColours{"36", "33", "35", "32", "34", "96", "93", "95"};
@@ -224,11 +216,26 @@ void put_claims(std::string& out, const std::vector<dra::ShownPart>& claims, con
   }
 }
 
-void put_lines(std::string& out, const char* title, const std::vector<Line>& lines, const Pen& pen) {
-  if (lines.empty()) return;
-  out += pen(kBold, title) + "\n";
-  for (const Line& line : lines)
-    out += fmt::format("   {:<{}} {}\n", clipped(line.what, kNameWidth), kNameWidth, visible_text(line.why));
+// Those of the kubelet double that do not run.
+void put_pods(std::string& out, const Json& kubelet, const Pen& pen) {
+  std::string waiting, ended;
+  for (const Json& pod : list_at(kubelet, "pods")) {
+    const std::string phase = text_at(pod, "phase");
+    if (phase == "Running") continue;
+    std::string reason = text_at(pod, text_at(pod, "message").empty() ? "reason" : "message");
+    if (phase != "Pending") {
+      for (const Json& container : list_at(pod, "containers"))  // the last report of the program itself is more exact
+        if (const std::string said = text_at(member_at(container, "last_output_json"), "error"); !said.empty())
+          reason = said;
+      if (reason == "CUDA_ERROR_OUT_OF_MEMORY") reason += ": beyond its share";
+      reason = reason.empty() ? phase : phase + ": " + reason;
+    }
+    (phase == "Pending" ? waiting : ended) +=
+        fmt::format("   {:<{}} {}\n", clipped(text_at(pod, "namespace") + "/" + text_at(pod, "name"), kNameWidth),
+                    kNameWidth, visible_text(reason));
+  }
+  if (!waiting.empty()) out += pen(kBold, "Waiting") + "\n" + waiting;
+  if (!ended.empty()) out += pen(kBold, "Ended") + "\n" + ended;
 }
 
 // An unknown value of a different program counts as "no".
@@ -338,39 +345,23 @@ nlohmann::ordered_json to_json(const Tenant& tenant) {
           {"processes", known(tenant.processes)}};
 }
 
-Result<View> make_view(std::string_view status_json, std::string_view kubelet_json) {
+Result<std::string> render(std::string_view status_json, std::string_view kubelet_json, const Look& look) {
   const Json status = json_of(status_json);
   if (!status.is_object()) return fail(Kind::kInvalid, "the status is not a JSON object: " + in_quotes(status_json));
   if (const std::string error = text_at(status, "error"); !error.empty()) return fail(Kind::kUnavailable, error);
-  const Json kubelet = kubelet_json.empty() ? Json::object() : json_of(kubelet_json);
-
-  View view;
-  put_head(view, status);
-  put_promises(view, status);
-  put_claims(view, status);
-  view.devices = read_devices(status).planned;
-  put_pods(view, kubelet);
-  return view;
-}
-
-std::string render(const View& view, const Look& look) {
   const Pen pen{look.colour};
   std::string out, devices, others;
-  out += fmt::format("{}  {}{}  config: {}\n", pen(kBold, "tranche"),
-                     view.node.empty() ? "" : "node " + visible_text(view.node) + "  ",
-                     view.driver_ready ? visible_text(view.driver) : pen(kRed, visible_text(view.driver)),
-                     visible_text(view.config));
-  out += (view.kubelet_ready ? visible_text(view.kubelet) : pen(kRed, visible_text(view.kubelet))) + "\n";
-  for (const Device& device : view.devices) (look.folded ? put_folded : put_device)(devices, device, pen);
-  put_claims(others, view.claims, pen);
-  put_lines(others, "Waiting", view.waiting, pen);
-  put_lines(others, "Ended", view.ended, pen);
-  look.folded ? put_kept(others, view.promises, pen) : put_promises(others, view.promises, pen);
-  for (const auto& problem : view.problems) others += pen(kRed, "! ") + visible_text(problem) + "\n";
+  put_head(out, status, pen);
+  for (const Device& device : read_devices(status).planned)
+    (look.folded ? put_folded : put_device)(devices, device, pen);
+  put_claims(others, dra::claims_shown(status), pen);
+  put_pods(others, json_of(kubelet_json), pen);
+  (look.folded ? put_kept : put_promises)(others, promises_of(status), pen);
+  for (const auto& problem : problems_of(status)) others += pen(kRed, "! ") + visible_text(problem) + "\n";
   if (look.folded) return out + others + devices;
   out += "\n" + devices + (devices.empty() ? "" : "\n") + others;
   if (look.notes)
-    for (const auto& note : view.notes) out += pen(kDim, "note: " + visible_text(note)) + "\n";
+    for (const auto& note : notes_of(status)) out += pen(kDim, "note: " + visible_text(note)) + "\n";
   return out;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 // What a person sees of a node: GPUs as bars of slots, the pods in them with memory used against their limit, what
-// waits and why. A View is made from the node agent's status document (docs/reference/status.md), optionally with what
-// a kubelet double knows, and rendered for a terminal. Pure: used by `tranche status`, `top`, `web` and `demo`; status
-// documents come from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
+// waits and why. Made from the node agent's status document (docs/reference/status.md), optionally with what a kubelet
+// double knows, for a terminal. Pure: used by `tranche status`, `top`, `why`, `web` and `demo`; status documents come
+// from another process, so reading them is strict about types and forgiving about absences. Fuzzed.
 #include <algorithm>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "dra/claims_shown.h"
 
 namespace tranche::view {
 
@@ -52,33 +51,12 @@ struct Device {
   std::size_t held() const { return slots.size() - static_cast<std::size_t>(std::ranges::count(slots, -1)); }
 };
 
-struct Line {
-  std::string what;
-  std::string why;
-};
-
 // What the node promises its tenants, and whether that holds now.
 struct Promise {
   std::string what;   // "memory of a container"
   std::string state;  // "yes", "partly", "no"
   std::string by;     // what keeps it
   std::string why;    // not, or what is missing; "" for "yes"
-};
-
-struct View {
-  std::string node;    // its name; "": the agent was not given it
-  std::string driver;  // "driver 580.159.04", or why there is none
-  bool driver_ready = false;
-  std::string config;   // "config.yaml (file)"
-  std::string kubelet;  // "registered: nvidia.com/gpu.shared 40 slots, 38 healthy"
-  bool kubelet_ready = false;
-  std::vector<Device> devices;
-  std::vector<dra::ShownPart> claims;  // that are prepared
-  std::vector<Line> waiting;           // pods that wait, from the kubelet double
-  std::vector<Line> ended;             // pods that ended
-  std::vector<Promise> promises;       // none without MPS
-  std::vector<std::string> problems;
-  std::vector<std::string> notes;
 };
 
 struct Devices {
@@ -92,14 +70,12 @@ Tenant read_tenant(const nlohmann::json& grant, const nlohmann::json& part, cons
 nlohmann::ordered_json to_json(const Device& device);
 nlohmann::ordered_json to_json(const Tenant& tenant);
 
-// `kubelet_json` is "" or the kubelet double's state file.
-Result<View> make_view(std::string_view status_json, std::string_view kubelet_json);
-
 struct Look {
   bool colour = false;
   bool notes = true;
   bool folded = false;  // for a low terminal: what waits and ended first, a GPU with its pods in a line each
 };
-std::string render(const View& view, const Look& look);
+// `kubelet_json` is "" or the kubelet double's state file, for the pods that wait and those that have ended.
+Result<std::string> render(std::string_view status_json, std::string_view kubelet_json, const Look& look);
 
 }  // namespace tranche::view

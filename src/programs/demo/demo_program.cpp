@@ -280,12 +280,11 @@ class Demo {
       fmt::print("{}\n", json_text(document));
       return;
     }
-    const auto view = view::make_view(status, kubelet);
     const auto terminal = os::terminal_size();
     const int width = terminal ? terminal->columns : 0;
     const auto text = [&](bool folded) {
-      return view ? fitted(view::render(*view, {.colour = width > 0, .notes = options_.once, .folded = folded}), width)
-                  : "starting: " + to_string(view.error()) + "\n";
+      const auto view = view::render(status, kubelet, {.colour = width > 0, .notes = options_.once, .folded = folded});
+      return view ? fitted(*view, width) : "starting: " + to_string(view.error()) + "\n";
     };
     if (!terminal || options_.once) {
       fmt::print("{}", text(false));
