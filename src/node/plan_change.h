@@ -49,7 +49,7 @@ class PlanChange {
   void step(const Inputs& in, Decision& decision, Moved& moved);
   // Another answer of kubelet's may say that something is free. It is asked also while nothing waits for that: a change
   // that comes later is then done at once.
-  bool awaits_kubelet() const { return ledger_.in_doubt(); }
+  bool awaits_kubelet() const { return ledger_.in_doubt() || change_.awaits_holders(); }
   bool unguarded() const { return unguarded_; }  // kubelet's socket is not there: what is held is not reported
 
  private:

@@ -35,9 +35,9 @@ bool is_ours(const HeldShare& share, const Plan& before, const Plan& newest) {
 
 class Settling {
  public:
-  Settling(const Settled& before, const Plan& newest, const Holdings& holdings)
-      : before_(before.plan), newest_(newest), holdings_(holdings) {
-    for (const auto& share : holdings.held)
+  Settling(const Settled& before, const Plan& newest, const std::vector<HeldShare>& held)
+      : before_(before.plan), newest_(newest) {
+    for (const auto& share : held)
       if (is_ours(share, before_, newest)) held_.push_back(share);
     out_.plan = newest;
   }
@@ -53,8 +53,7 @@ class Settling {
   }
 
  private:
-  std::string until_free(std::uint64_t slots) const {
-    if (!holdings_.unknown.empty()) return "it is not known which slots are held: " + holdings_.unknown;
+  static std::string until_free(std::uint64_t slots) {
     return fmt::format("{} {} held", count_text(slots, "slot"), slots == 1 ? "is" : "are");
   }
 
@@ -225,7 +224,7 @@ class Settling {
     if (withheld == 0) return;
     wait(What::kGrows, resource.name, device.uuid,
          fmt::format("{} on {}: {} more", resource.name, name_of({&device}), count_text(withheld, "slot")),
-         holdings_.unknown.empty() ? "their shares are held by slots of the previous plan" : until_free(0));
+         "their shares are held by slots of the previous plan");
   }
 
   void wait(What what, const std::string& resource, const std::string& device, std::string text, std::string until) {
@@ -239,7 +238,6 @@ class Settling {
 
   const Plan& before_;
   const Plan& newest_;
-  const Holdings& holdings_;
   std::vector<HeldShare> held_;
   std::set<std::string> waiting_;       // devices of the newest plan
   std::set<std::string> waiting_gpus_;  // theirs
@@ -272,60 +270,28 @@ std::vector<Step> merge(const std::vector<Step>& planned, const std::vector<Step
 
 }  // namespace
 
-std::vector<HeldShare> shown(const Settled& settled) {
-  std::vector<HeldShare> all;
-  for (const auto& resource : settled.plan.resources)
-    for (const auto& device : resource.devices)
-      all.push_back({resource.name,
-                     device.uuid,
-                     plan::slot_ids(device),
-                     device.pool,
-                     {device.share.memory.value * device.slots}});
-  for (const auto& [resource, slots] : settled.withheld) {
-    for (const auto& [slot, why] : slots) {
-      const std::string uuid(plan::device_of(slot));
-      const auto* own = find_device(settled.plan, resource, uuid);
-      if (own != nullptr && is_slot_of(*own, slot)) continue;
-      const auto* device = find_device(settled.plan, uuid);
-      all.push_back({resource, uuid, {slot}, device == nullptr ? "" : device->pool, {}});
-    }
-  }
-  return all;
-}
-
-Settled settle(const Settled& before, const Plan& newest, const Holdings& holdings) {
-  return Settling(before, newest, holdings).run();
+Settled settle(const Settled& before, const Plan& newest, const std::vector<HeldShare>& held) {
+  return Settling(before, newest, held).run();
 }
 
 void Change::aim(plan::Plan newest) {
   if (newest_ == newest) return;
   planned_ = newest_ ? grants::steps(now_.plan, newest) : std::vector<Step>{};
   newest_ = std::move(newest);
-}
-
-// What was given since is known also then.
-Holdings Change::with_assumed(const Holdings& holdings) {
-  if (holdings.unknown.empty()) {
-    assumed_.reset();
-    return holdings;
-  }
-  if (!assumed_) assumed_ = shown(now_);
-  Holdings all = holdings;
-  for (auto share : *assumed_) {
-    for (const auto& known : holdings.held) {
-      if (known.resource != share.resource || known.device != share.device) continue;
-      std::erase_if(share.slots,
-                    [&](const std::string& slot) { return std::ranges::find(known.slots, slot) != known.slots.end(); });
-    }
-    if (!share.slots.empty()) all.held.push_back(std::move(share));
-  }
-  return all;
+  unsettled_ = true;
 }
 
 bool Change::follow(const Holdings& holdings) {
   if (!newest_) return false;
-  auto next = settle(now_, *newest_, with_assumed(holdings));
-  auto steps = merge(planned_, next.waiting);
+  Settled next = now_;
+  std::vector<Step> steps = planned_;
+  if (holdings.unknown.empty() || now_.plan.resources.empty()) {
+    next = settle(now_, *newest_, holdings.held);
+    unsettled_ = false;
+  } else if (unsettled_) {
+    for (auto& step : steps) step.waits_for = "it is not known which slots are held: " + holdings.unknown;
+  }
+  steps = merge(steps, next.waiting);
   const bool changed = next != now_ || steps != steps_;
   now_ = std::move(next);
   steps_ = std::move(steps);

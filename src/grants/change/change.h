@@ -90,31 +90,27 @@ struct Settled {
   friend bool operator==(const Settled&, const Settled&) = default;
 };
 
-// Every slot that kubelet sees, as held: assumed while the holders are not known.
-std::vector<HeldShare> shown(const Settled& settled);
-
-// While the holders are not known, the holdings are assumed; `unknown` has the reason.
-Settled settle(const Settled& before, const plan::Plan& newest, const Holdings& holdings);
+Settled settle(const Settled& before, const plan::Plan& newest, const std::vector<HeldShare>& held);
 
 class Change {
  public:
   // The newest valid plan. follow() decides which part of it takes effect.
   void aim(plan::Plan newest);
-  // The present holdings. True: a result below changed.
+  // The present holdings; while they are not known, a change waits, except the first plan. True: a result below
+  // changed.
   bool follow(const Holdings& holdings);
 
   const plan::Plan& in_force() const { return now_.plan; }
   const plan::Withheld& withheld() const { return now_.withheld; }
   // Of the last change, and those of earlier changes that wait, in order.
   const std::vector<Step>& steps() const { return steps_; }
+  bool awaits_holders() const { return unsettled_; }
 
  private:
-  Holdings with_assumed(const Holdings& holdings);
-
   std::optional<plan::Plan> newest_;
+  bool unsettled_ = false;     // the newest plan waits until the holders are known
   std::vector<Step> planned_;  // from the plan in effect when the newest plan came
   Settled now_;
-  std::optional<std::vector<HeldShare>> assumed_;  // while the holders are not known
   std::vector<Step> steps_;
 };
 

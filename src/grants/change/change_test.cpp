@@ -50,36 +50,30 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
   EXPECT_FALSE(waits(change));
 }
 
-std::size_t healthy_in(const Change& change) {
-  std::size_t healthy = 0;
-  for (const auto& list : plan::advertise(change.in_force(), {}, change.withheld()))
-    for (const auto& slot : list.slots) healthy += slot.healthy ? 1U : 0U;
-  return healthy;
-}
-
-// Promise: change: Without kubelet's answer everything counts as held.
-TEST(Change, WhileNobodySaysWhoHoldsWhatAllIsTakenAsHeld) {
+// Promise: change: Without kubelet's answer a change waits.
+TEST(Change, WaitsWhileWhatIsHeldIsNotKnown) {
   const Holdings unanswered{"kubelet does not answer", {}};
   Change change;
   change.aim(all_mps(1, 4));
-  change.follow({});
-  change.aim(all_sliced(1, 2));
-  EXPECT_TRUE(change.follow(unanswered));
+  EXPECT_TRUE(change.follow(unanswered)) << "the first plan is in effect at once";
   EXPECT_EQ(change.in_force(), all_mps(1, 4));
-  EXPECT_EQ(healthy_in(change), 0u);
-  ASSERT_EQ(change.steps().size(), 1u) << "fewer slots come with it";
-  EXPECT_EQ(to_string(change.steps()[0]),
-            "GPU 0: MPS → time-slicing (waits: it is not known which slots are held: kubelet does not answer)");
-  change.aim(all_mps(1, 2));
-  EXPECT_TRUE(change.follow(unanswered));
-  EXPECT_EQ(change.withheld().at(kGpu).size(), 2u) << "those that went";
-  EXPECT_FALSE(change.follow(unanswered)) << "and it stays so";
-  change.aim(all_mps(1, 8));
-  change.follow(unanswered);
-  EXPECT_EQ(healthy_in(change), 4u) << "what may be held leaves no room for more";
-  EXPECT_FALSE(change.follow(unanswered));
+  EXPECT_FALSE(change.awaits_holders());
+  for (const auto& newest : {all_sliced(1, 2), all_mps(1, 2), all_mps(1, 8)}) {
+    change.aim(newest);
+    EXPECT_TRUE(change.follow(unanswered));
+    EXPECT_FALSE(change.follow(unanswered)) << "and it stays so";
+    EXPECT_TRUE(change.awaits_holders());
+    EXPECT_EQ(change.in_force(), all_mps(1, 4));
+    EXPECT_THAT(change.withheld(), IsEmpty());
+    ASSERT_FALSE(change.steps().empty());
+    EXPECT_THAT(change.steps(), testing::Each(testing::Field(&Step::waits_for,
+                                                             "it is not known which slots are held: "
+                                                             "kubelet does not answer")));
+  }
   EXPECT_TRUE(change.follow({}));
-  EXPECT_EQ(healthy_in(change), 8u);
+  EXPECT_EQ(change.in_force(), all_mps(1, 8));
+  EXPECT_FALSE(waits(change));
+  EXPECT_FALSE(change.follow(unanswered)) << "it is done, whatever kubelet answers next";
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ Offer offered(const Settled& settled, const std::string& resource) {
   return offer;
 }
 
-Settled settled(const plan::Plan& before, const plan::Plan& newest, std::vector<HeldShare> held) {
-  return settle({before, {}, {}}, newest, {"", std::move(held)});
+Settled settled(const plan::Plan& before, const plan::Plan& newest, const std::vector<HeldShare>& held) {
+  return settle({before, {}, {}}, newest, held);
 }
 
 TEST(Settle, WithNothingHeldTheNewestPlanIsInForceAtOnce) {
@@ -52,7 +52,7 @@ TEST(Settle, ShrinkingKeepsHeldSlotsUntilTheyAreFree) {
   EXPECT_THAT(offered(now, kGpu).healthy, testing::Contains("GPU-0::0"));
   EXPECT_THAT(texts_of(now.waiting),
               testing::Contains("nvidia.com/gpu on GPU 0: 1 slot fewer (waits: 1 slot is held)"));
-  now = settle(now, newest, {"", {held(before, kGpu, 0, {0})}});
+  now = settle(now, newest, {held(before, kGpu, 0, {0})});
   EXPECT_THAT(offered(now, kGpu).unhealthy, IsEmpty());
 }
 
@@ -131,7 +131,7 @@ TEST(Settle, GrowingGivesOutNoMoreThanTheDeviceHas) {
 
 TEST(Settle, AfterARestartWhatIsHeldOfBeforeIsFoundOut) {
   const auto before = all_sliced(2, 4), newest = all_mps(2, 10);
-  const auto now = settle({}, newest, {"", {held(before, kGpu, 0, {3})}});
+  const auto now = settle({}, newest, {held(before, kGpu, 0, {3})});
   EXPECT_THAT(offered(now, kGpu).unhealthy, ElementsAre("GPU-0::3"));
   EXPECT_EQ(offered(now, kGpu).healthy.size(), 10u) << "of the other GPU";
   EXPECT_THAT(now.plan.pools, testing::SizeIs(1));
