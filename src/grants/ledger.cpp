@@ -46,7 +46,6 @@ void Ledger::given(const Grant& grant, MonoTime now) {
   Held held{.resource = grant.resource, .slots = grant.slots};
   std::ranges::sort(held.slots);
   std::erase_if(entries_, [&](const Entry& entry) { return overlap(entry.held, held); });
-  std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, held); });
   entries_.push_back({std::move(held), now, {}});
 
   part_grant(shares_, grant.id);
@@ -80,10 +79,7 @@ void Ledger::listed(const std::vector<Held>& list, MonoTime asked, const Running
   unknown_.clear();
   asked_ = asked;
   listed_.clear();
-  for (const auto& entry : entries_) {
-    listed_.insert(grant_id(entry.held.slots));
-    std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, entry.held); });
-  }
+  for (const auto& entry : entries_) listed_.insert(grant_id(entry.held.slots));
   const auto patience = entries_.empty() ? kPatience.confirm_none : kPatience.confirm;
   const auto named = entries_.size();
   for (auto entry : before) {
@@ -92,11 +88,7 @@ void Ledger::listed(const std::vector<Held>& list, MonoTime asked, const Running
     const bool newer = entry.given && asked <= *entry.given;  // this answer could not name it yet
     if (same != end && !newer) continue;
     if (!entry.given || asked - *entry.given >= kPatience.listed_within) {
-      if (entry.missing && asked - *entry.missing >= patience) {
-        std::erase_if(freed_, [&](const Held& freed) { return overlap(freed, entry.held); });
-        freed_.push_back(std::move(entry.held));
-        continue;
-      }
+      if (entry.missing && asked - *entry.missing >= patience) continue;
       if (!entry.missing) entry = {{.resource = entry.held.resource, .slots = entry.held.slots}, entry.given, asked};
     }
     if (same != end)
@@ -222,17 +214,17 @@ Ledger::Retiring Ledger::retire(const std::vector<Endpoint>& endpoints, bool kno
   if (!known) retired_.clear();  // a request that was under way may be lost
   if (!known || !unknown_.empty()) return {};
   Retiring retiring;
-  std::set<std::string> held, free;
+  const auto patience = listed_.empty() ? kPatience.confirm_none : kPatience.confirm;
+  std::set<std::string> held;
   if (!endpoints.empty())
-    for (const auto& entry : entries_) held.insert(grant_id(entry.held.slots));
-  for (const auto& freed : freed_) free.insert(grant_id(freed.slots));
+    for (const auto& entry : entries_)
+      if (!entry.missing) held.insert(grant_id(entry.held.slots));
   for (const auto& endpoint : endpoints) {
     if (held.contains(endpoint.grant)) continue;
     const Name name{endpoint.pool, endpoint.grant};
     const auto first = before.find(name);
     const MonoTime since = unheld_[name] = first == before.end() ? asked_ : first->second;
-    const bool goes = free.contains(endpoint.grant) || asked_ - since >= kPatience.confirm;
-    if (goes && retired_.insert(name).second) retiring.now.push_back(endpoint);
+    if (asked_ - since >= patience && retired_.insert(name).second) retiring.now.push_back(endpoint);
   }
   std::erase_if(retired_, [&](const Name& name) { return !unheld_.contains(name); });
   retiring.later = unheld_.size() > retired_.size();

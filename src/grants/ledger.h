@@ -108,8 +108,6 @@ class Ledger {
   std::vector<Held> held() const;
   // Those that have names, without slots that were given to another container since.
   std::vector<Held> as_listed() const;
-  // Slots that were held and are certainly free now.
-  const std::vector<Held>& freed() const { return freed_; }
   // Slots may be free: kubelet's next list decides.
   bool in_doubt() const;
   // Its last list has a pod that is over or gone, or lacks one that runs.
@@ -147,7 +145,6 @@ class Ledger {
   void forget_claims(const std::vector<TenantGrant>& held, const std::vector<Endpoint>& endpoints);
 
   std::vector<Entry> entries_;
-  std::vector<Held> freed_;  // no two of them share a slot, so there are at most as many as slots
   bool behind_ = false;
   std::string unknown_ = "kubelet has not been asked yet";
   std::set<std::string> listed_;  // grants in kubelet's last list

@@ -55,23 +55,6 @@ TEST(LedgerSlots, AreFreeWhenTwoAnswersInARowDoNotNameThem) {
   EXPECT_FALSE(slots.in_doubt());
 }
 
-TEST(LedgerSlots, ThatAreFreeBeyondDoubtAreRememberedUntilTheyAreGivenOrListedAgain) {
-  const Held both = held({"GPU-0::0", "GPU-0::1"});
-  Ledger slots;
-  slots.listed({kA, kB}, at(0s));
-  slots.listed({kB}, at(1s));
-  EXPECT_THAT(slots.freed(), IsEmpty()) << "one answer is not enough";
-  slots.listed({kB}, at(3s));
-  EXPECT_THAT(slots.freed(), ElementsAre(kA));
-  slots.given(grant_of(both), at(4s));
-  EXPECT_THAT(slots.freed(), IsEmpty());
-  slots.listed({}, at(20s));
-  slots.listed({}, at(30s));
-  EXPECT_THAT(slots.freed(), ElementsAre(both));
-  slots.listed({kA}, at(31s));
-  EXPECT_THAT(slots.freed(), IsEmpty());
-}
-
 TEST(LedgerSlots, ThatAreNamedAgainAreHeldAsBefore) {
   Ledger slots;
   slots.listed({kA, kB}, at(0s));
