@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
+#include <ranges>
 
 namespace tranche::grants {
 namespace {
@@ -109,21 +111,12 @@ class Splits {
 };
 
 std::vector<std::size_t> grow(const Scores& scores, std::vector<std::size_t> set, std::size_t size) {
-  if (set.empty()) set.push_back(0);
-  while (set.size() < size) {
-    std::size_t best = scores.count();
-    int best_score = -1;
-    for (std::size_t i = 0; i < scores.count(); ++i) {
-      if (std::ranges::find(set, i) != set.end()) continue;
-      int score = 0;
-      for (const auto member : set) score += scores.pair(i, member);
-      if (score > best_score) {
-        best = i;
-        best_score = score;
-      }
-    }
-    set.push_back(best);
-  }
+  const auto score = [&](std::size_t i) {
+    if (std::ranges::find(set, i) != set.end()) return -1;
+    return std::accumulate(set.begin(), set.end(), 0, [&](int sum, std::size_t j) { return sum + scores.pair(i, j); });
+  };
+  while (set.size() < size)
+    set.push_back(std::ranges::max(std::views::iota(std::size_t{0}, scores.count()), {}, score));
   return set;
 }
 
