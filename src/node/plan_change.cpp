@@ -71,7 +71,7 @@ std::set<std::string> held_without_mps(const std::vector<grants::HeldShare>& sha
 void PlanChange::step(const Inputs& in, Decision& decision, Moved& moved) {
   const auto shares = held_shares(ledger_.held(), {in, decision});
   const auto before = change_.steps();
-  const bool other = change_.follow(unguarded_ ? grants::Holdings{} : grants::Holdings{ledger_.unknown(), shares});
+  const bool other = unguarded_ ? change_.follow({}) : change_.follow(shares, ledger_.unknown());
   moved.other_holders = other_holders(shares, in.withdrawn);
   if (other) {
     moved.plan = moved.plan || decision.plan != change_.in_force();

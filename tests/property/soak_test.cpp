@@ -135,8 +135,8 @@ class Life {
   }
 
   void follow() {
-    change_.follow(holdings());
-    EXPECT_FALSE(change_.follow(holdings())) << "the same question has the same answer";
+    change_.follow(held_shares(), ledger_.unknown());
+    EXPECT_FALSE(change_.follow(held_shares(), ledger_.unknown())) << "the same question has the same answer";
     faults_ = ill_;
     for (const auto& id : dead_)
       if (plan::find_pool(change_.in_force(), id) != nullptr) faults_.pools[id] = "its daemon died";
@@ -144,11 +144,11 @@ class Life {
     waited += std::ranges::any_of(change_.steps(), &grants::Step::waits) ? 1 : 0;
   }
 
-  grants::Holdings holdings() const {
-    grants::Holdings all{ledger_.unknown(), {}};
+  std::vector<grants::HeldShare> held_shares() const {
+    std::vector<grants::HeldShare> all;
     for (const auto& held : ledger_.held()) {
       const auto& shares = shares_of_.at({held.resource, held.slots});
-      all.held.insert(all.held.end(), shares.begin(), shares.end());
+      all.insert(all.end(), shares.begin(), shares.end());
     }
     return all;
   }

@@ -281,15 +281,15 @@ void Change::aim(plan::Plan newest) {
   unsettled_ = true;
 }
 
-bool Change::follow(const Holdings& holdings) {
+bool Change::follow(const std::vector<HeldShare>& held, const std::string& unknown) {
   if (!newest_) return false;
   Settled next = now_;
   std::vector<Step> steps = planned_;
-  if (holdings.unknown.empty() || now_.plan.resources.empty()) {
-    next = settle(now_, *newest_, holdings.held);
+  if (unknown.empty() || now_.plan.resources.empty()) {
+    next = settle(now_, *newest_, held);
     unsettled_ = false;
   } else if (unsettled_) {
-    for (auto& step : steps) step.waits_for = "it is not known which slots are held: " + holdings.unknown;
+    for (auto& step : steps) step.waits_for = "it is not known which slots are held: " + unknown;
   }
   steps = merge(steps, next.waiting);
   const bool changed = next != now_ || steps != steps_;

@@ -32,13 +32,6 @@ struct HeldShare {
   std::vector<std::string> slots;
   std::string pool;  // the MPS pool at the time of the allocation; "" = none
   Bytes memory;      // the sum of their memory limits; 0 = not limited, or not known
-  friend bool operator==(const HeldShare&, const HeldShare&) = default;
-};
-
-struct Holdings {
-  std::string unknown;  // why the holders are not known; "" = they are known
-  std::vector<HeldShare> held;
-  friend bool operator==(const Holdings&, const Holdings&) = default;
 };
 
 // How a device is shared. This changes only while no container holds a slot of the device: a process that uses MPS and
@@ -96,9 +89,9 @@ class Change {
  public:
   // The newest valid plan. follow() decides which part of it takes effect.
   void aim(plan::Plan newest);
-  // The present holdings; while they are not known, a change waits, except the first plan. True: a result below
-  // changed.
-  bool follow(const Holdings& holdings);
+  // True: a result below changed. `unknown`: why the present holders are not known; a change waits then, except the
+  // first plan.
+  bool follow(const std::vector<HeldShare>& held, const std::string& unknown = {});
 
   const plan::Plan& in_force() const { return now_.plan; }
   const plan::Withheld& withheld() const { return now_.withheld; }

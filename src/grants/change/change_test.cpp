@@ -21,7 +21,7 @@ TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
   change.aim(before);
   EXPECT_TRUE(change.follow({}));
   EXPECT_THAT(texts_of(change.steps()), IsEmpty()) << "the first plan is no change";
-  const Holdings holdings{"", {held(before, kGpu, 1, {0, 2})}};
+  const std::vector<HeldShare> holdings{held(before, kGpu, 1, {0, 2})};
   EXPECT_FALSE(change.follow(holdings));
   change.aim(newest);
   EXPECT_TRUE(change.follow(holdings));
@@ -37,7 +37,7 @@ TEST(Change, ThatWaitsIsDoneWhenTheLastSlotIsFreeAndSaysSoMeanwhile) {
 
 TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
   const auto before = all_sliced(1, 4);
-  const Holdings holdings{"", {held(before, kGpu, 0, {0})}};
+  const std::vector<HeldShare> holdings{held(before, kGpu, 0, {0})};
   Change change;
   change.aim(before);
   change.follow(holdings);
@@ -52,16 +52,16 @@ TEST(Change, BackToWhatWasLeavesEverythingAsItIs) {
 
 // Promise: change: Without kubelet's answer a change waits.
 TEST(Change, WaitsWhileWhatIsHeldIsNotKnown) {
-  const Holdings unanswered{"kubelet does not answer", {}};
+  const std::string unanswered = "kubelet does not answer";
   Change change;
   change.aim(all_mps(1, 4));
-  EXPECT_TRUE(change.follow(unanswered)) << "the first plan is in effect at once";
+  EXPECT_TRUE(change.follow({}, unanswered)) << "the first plan is in effect at once";
   EXPECT_EQ(change.in_force(), all_mps(1, 4));
   EXPECT_FALSE(change.awaits_holders());
   for (const auto& newest : {all_sliced(1, 2), all_mps(1, 2), all_mps(1, 8)}) {
     change.aim(newest);
-    EXPECT_TRUE(change.follow(unanswered));
-    EXPECT_FALSE(change.follow(unanswered)) << "and it stays so";
+    EXPECT_TRUE(change.follow({}, unanswered));
+    EXPECT_FALSE(change.follow({}, unanswered)) << "and it stays so";
     EXPECT_TRUE(change.awaits_holders());
     EXPECT_EQ(change.in_force(), all_mps(1, 4));
     EXPECT_THAT(change.withheld(), IsEmpty());
@@ -73,7 +73,7 @@ TEST(Change, WaitsWhileWhatIsHeldIsNotKnown) {
   EXPECT_TRUE(change.follow({}));
   EXPECT_EQ(change.in_force(), all_mps(1, 8));
   EXPECT_FALSE(waits(change));
-  EXPECT_FALSE(change.follow(unanswered)) << "it is done, whatever kubelet answers next";
+  EXPECT_FALSE(change.follow({}, unanswered)) << "it is done, whatever kubelet answers next";
 }
 
 }  // namespace
