@@ -107,7 +107,6 @@ struct Around {
     std::uint32_t most = 0;               // clients that its MPS server accepts; 0 = not known
     std::optional<std::uint32_t> held{};  // slots of the device in other grants; nothing: not known
     bool is_full() const { return most > 0 && live >= most; }
-    friend bool operator==(const Room&, const Room&) = default;
   };
   std::map<std::string, Room, std::less<>> room;  // by device; a device that is absent has room
 };

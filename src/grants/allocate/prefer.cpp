@@ -88,28 +88,22 @@ bool whole_gpus(const plan::PlannedResource& resource) {
   return std::ranges::all_of(resource.devices, [](const auto& d) { return !d.is_mig && !d.replicated; });
 }
 
-// GPUs that the inventory lost meanwhile are usable for what we know, but of no known place: they come last. `out` has
-// the required ones.
-std::vector<std::string> take_aligned(const Candidates& devices, const gpu::Inventory& inventory, std::uint32_t size,
-                                      std::vector<std::string> out) {
+// A GPU that the inventory lost meanwhile has no link to any other.
+std::vector<std::string> take_aligned(const Candidates& devices, const gpu::Inventory& inventory, std::uint32_t size) {
   std::vector<std::uint32_t> available, required;
-  std::vector<std::string> unplaced;
+  std::map<std::uint32_t, std::string> uuids;  // by position
   for (const auto& candidate : devices) {
-    const bool is_required = !candidate.required.empty();
-    if (candidate.free() == 0 && !is_required) continue;
-    if (const gpu::Gpu* gpu = gpu::find_gpu(inventory, candidate.device->uuid)) {
-      available.push_back(static_cast<std::uint32_t>(gpu - inventory.gpus.data()));
-      if (is_required) required.push_back(available.back());
-    } else if (!is_required) {
-      unplaced.push_back(candidate.device->uuid);
-    }
+    if (candidate.free() == 0 && candidate.required.empty()) continue;
+    const gpu::Gpu* gpu = gpu::find_gpu(inventory, candidate.device->uuid);
+    const auto lost = inventory.gpus.size() + uuids.size();
+    const auto position =
+        static_cast<std::uint32_t>(gpu == nullptr ? lost : static_cast<std::size_t>(gpu - inventory.gpus.data()));
+    uuids[position] = candidate.device->uuid;
+    available.push_back(position);
+    if (!candidate.required.empty()) required.push_back(position);
   }
-  const std::size_t required_unplaced = out.size() - required.size();
-  const auto placed = static_cast<std::uint32_t>(std::min<std::size_t>(size - required_unplaced, available.size()));
-  for (const auto gpu : align(inventory, available, required, placed))
-    if (std::ranges::find(required, gpu) == required.end()) out.push_back(inventory.gpus[gpu].uuid);
-  for (const auto& uuid : unplaced)
-    if (out.size() < size) out.push_back(uuid);
+  std::vector<std::string> out;
+  for (const auto position : align(inventory, available, required, size)) out.push_back(uuids[position]);
   return out;
 }
 
@@ -135,7 +129,7 @@ Result<std::vector<std::string>> prefer(const plan::PlannedResource& resource, c
     return fail(Kind::kInvalid, fmt::format("{} of {} are asked for, but only {} of the ids offered are known here",
                                             size, resource.name, free + out.size()));
   const bool has_places = inventory.platform == gpu::Platform::kNvml;
-  if (has_places && whole_gpus(resource)) return take_aligned(devices, inventory, size, std::move(out));
+  if (has_places && whole_gpus(resource)) return take_aligned(devices, inventory, size);
   if (resource.sharing == config::SharingStrategy::kMps && size > 1) {
     take_together(devices, needed, out);
   } else {
