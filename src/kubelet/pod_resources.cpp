@@ -20,8 +20,8 @@ Result<std::vector<grants::Held>> list_pod_resources(const std::string& socket_p
   return to_holdings(response);
 }
 
-Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
-                                 Duration deadline) {
+Result<grants::Grant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
+                                    Duration deadline) {
   const auto stub = v1beta1::DevicePlugin::NewStub(local_channel(plugin_socket));
   grpc::ClientContext context;
   context.set_deadline(grpc_span(deadline));
@@ -35,10 +35,10 @@ Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::ve
   if (response.container_responses_size() != 1)
     return fail(Kind::kInvalid, "the device plugin answered for another number of containers than it was asked for",
                 plugin_socket);
-  AskedGrant grant;
+  grants::Grant grant;
   const auto& answer = response.container_responses(0);
   for (const auto& [name, value] : answer.envs()) grant.envs[name] = value;
-  for (const auto& mount : answer.mounts()) grant.mounts[mount.container_path()] = mount.host_path();
+  for (const auto& mount : answer.mounts()) grant.mounts.push_back({mount.container_path(), mount.host_path()});
   return grant;
 }
 

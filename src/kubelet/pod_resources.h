@@ -1,7 +1,6 @@
 #pragma once
 // kubelet's PodResources API (v1): which pod and container holds which slots. One blocking question with a deadline;
 // call it from a worker, not from the loop.
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,11 +15,8 @@ Result<std::vector<grants::Held>> list_pod_resources(const std::string& socket_p
 // Asks a device plugin's socket for slots as kubelet would: the same call, the same answer. For trying the limits
 // of a grant on a running node (`tranche verify --deep`). The caller must know that no pod holds the slots, since
 // kubelet does not know of the request. Blocks up to a deadline; not for the loop.
-struct AskedGrant {
-  std::map<std::string, std::string> envs;
-  std::map<std::string, std::string> mounts;  // path in the container → path on the node
-};
-Result<AskedGrant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
-                                 Duration deadline);
+// Only variables and mounts are read.
+Result<grants::Grant> request_grant(const std::string& plugin_socket, const std::vector<std::string>& slots,
+                                    Duration deadline);
 
 }  // namespace tranche::kubelet

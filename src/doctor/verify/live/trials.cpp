@@ -394,9 +394,9 @@ Result<GrantHere> take(const VerifyPlaces& places, const std::string& socket, co
   TRY(const auto asked, kubelet::request_grant(socket, {slot}, kAgentAnswer));
   GrantHere grant;
   grant.env = asked.envs;
-  const auto mount = asked.mounts.find(grants::kEndpointInContainer);
+  const auto mount = std::ranges::find(asked.mounts, grants::kEndpointInContainer, &grants::Mount::container_path);
   if (mount == asked.mounts.end()) return fail(Kind::kInvalid, "the grant has no endpoint", socket);
-  grant.endpoint = mount->second;
+  grant.endpoint = mount->host_path;
   if (grant.endpoint.starts_with(places.mps_root + "/"))
     grant.endpoint = places.mps_root_here + grant.endpoint.substr(places.mps_root.size());
   if (gpu.starts_with("GPU-")) grant.env["CUDA_VISIBLE_DEVICES"] = gpu;
