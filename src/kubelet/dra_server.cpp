@@ -171,7 +171,7 @@ class HealthService final : public Service {
     }
     streams_.offer(std::move(message));
   }
-  void close() { streams_.close(); }
+  void close() { streams_.finish_all(); }
 
  private:
   Streams<Response> streams_{[] {}};
