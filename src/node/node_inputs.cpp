@@ -177,7 +177,10 @@ void NodeProgram::on_inventory(const Result<gpu::Inventory>& scanned) {
 void NodeProgram::on_gpu_event(const gpu::GpuEvent& event) {
   const bool look = health_.on_event(event, known_inventory(inputs_), loop_.now());
   if (look) nvml_.ask_use();
-  if (event.what == gpu::GpuEvent::What::kBack) nvml_.rescan();
+  using What = gpu::GpuEvent::What;
+  if (event.what == What::kBack) nvml_.rescan();
+  if (event.what == What::kSilent || event.what == What::kAnswering)
+    guarding_.driver_is_silent(event.what == What::kSilent);
   step({.offer = true});
 }
 

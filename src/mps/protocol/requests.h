@@ -74,9 +74,7 @@ struct TerminateRequest {
 };
 using MpsRequest = std::variant<OpenEndpointRequest, RemoveEndpointRequest, TerminateRequest>;
 
-// The first is what `tranche mps` accepts; the second is what fits into a line of at most 1024 bytes.
-inline constexpr std::size_t kMostPids = 512;
-inline constexpr std::size_t kMostPidsPerRequest = 60;
+inline constexpr std::size_t kMostPids = 512;  // in one request
 
 bool is_pool_name(std::string_view name);  // the format of pool names in plans: only such names become paths
 bool is_pod_uid(std::string_view uid);     // at most 63 letters, digits and hyphens

@@ -52,9 +52,9 @@ KnownProcess GuardedProcesses::look_at(pid_t pid) {
   if (auto handle = os::Process::adopt(loop_, sight->ref, [this, pid](os::ExitNote) {
         const auto it = known_.find(pid);
         if (it == known_.end()) return;
-        const KnownProcess gone = std::move(it->second);
-        known_.erase(it);
-        ended_(gone);
+        it->second.exited = true;
+        it->second.in_sight = false;
+        ended_(it->second);
       }))
     process.handle = *std::move(handle);
   process.in_sight = os::look_at_living_thread(sight->ref.pid, [&](const std::string& folder, pid_t thread) {
@@ -92,14 +92,17 @@ bool GuardedProcesses::follow(const std::vector<pid_t>& pids) {
     } else if (!process.left) {
       process.left = loop_.now();
     }
-    const bool forget = process.left && (!process.handle || loop_.now() - *process.left > kRememberFor);
+    const bool ends = process.exited || !process.handle;
+    const bool forget = process.left && (ends || loop_.now() - *process.left > kRememberFor);
     it = forget ? known_.erase(it) : std::next(it);
   }
   bool changed = false;
   for (const pid_t pid : pids) {
     const auto it = known_.find(pid);
     if (it != known_.end() && (it->second.in_sight || loop_.now() - it->second.looked < kLookAgain)) continue;
-    known_.insert_or_assign(pid, look_at(pid));
+    auto process = look_at(pid);
+    if (it != known_.end() && it->second.exited && !process.in_sight) continue;
+    known_.insert_or_assign(pid, std::move(process));
     changed = true;
   }
   return changed;
@@ -109,7 +112,7 @@ void GuardedProcesses::given(const std::string& grant) {
   if (std::erase_if(grant_of_container_, [&](const auto& entry) { return entry.second == grant; }) > 0)
     given_.insert(grant);
   for (auto& [pid, process] : known_) {
-    if (process.endpoint.empty() || process.endpoint != grant) continue;
+    if (process.endpoint.empty() || process.endpoint != grant || process.exited) continue;
     const auto left = process.left;
     process = look_at(pid);
     process.left = left;
@@ -134,6 +137,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
   own_containers.erase("");
   if (grant_of_container_.size() > kMostContainers) grant_of_container_.clear();
   for (auto& [pid, process] : known_) {
+    if (process.exited) continue;
     const auto relay = through_relay.find(pid);
     process.grant = relay != through_relay.end() ? relay->second : process.endpoint;
     // The pools' earlier reports list the clients of the grant's former tenant.
@@ -141,6 +145,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
       grant_of_container_[process.container->id] = process.grant;
   }
   for (auto& [pid, process] : known_) {
+    if (process.exited) continue;
     const bool in_own = process.container && own_containers.contains(process.container->id);
     process.ours = own.contains(pid);
     if (!process.grant.empty() || process.ours) continue;

@@ -12,9 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kWhole = 0xffffffff;
-constexpr Duration kSilentAfter = 2s;  // without figures from the driver
-constexpr Duration kWatchEvery = 5s;
-
 constexpr Duration kIdlePace = 1s;
 constexpr Duration kFiguresWithin = 200ms;
 
@@ -98,9 +95,7 @@ void Guarding::sample_again() {
     driver_.sample({});
   }
   keep_pace();
-  watch_timer_.stop();
   silent_ = false;
-  if (!sampled_gpus_.empty()) watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
 }
 
 // Sample rarely while there is no tenant: no container has a GPU of the node, and only the node's own processes are on
@@ -110,7 +105,8 @@ Duration Guarding::wanted_pace() const {
   const auto has_grant = [](const Holder& holder) { return !holder.grant.empty(); };
   if (std::ranges::any_of(holders_, has_grant) || std::ranges::any_of(pools_, has_endpoints)) return report_.interval;
   const auto& all = processes_.all();
-  const bool alone = std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours; });
+  const bool alone =
+      std::ranges::all_of(all, [](const auto& entry) { return entry.second.ours || entry.second.exited; });
   return alone ? std::max(report_.interval, kIdlePace) : report_.interval;
 }
 
@@ -152,19 +148,8 @@ void Guarding::keep_pace() {
   driver_.sample(wishes_);
 }
 
-// A hung driver call raises no event, so poll for it.
-void Guarding::watch_the_sampling() {
-  watch_timer_.start(kWatchEvery, [this] { watch_the_sampling(); });
-  MonoTime last{};
-  for (const auto& sample : samples_) last = std::max(last, sample.at);
-  const bool silent = loop_.now() - last > std::max(kSilentAfter, 5 * report_.pace);
-  if (silent == silent_) return;
+void Guarding::driver_is_silent(bool silent) {
   silent_ = silent;
-  if (silent) {
-    log::error("guard.blind", {{"why", "the driver does not report who holds memory"}});
-  } else {
-    log::info("guard.sees");
-  }
   take_figures();
   report_.not_in_force = not_in_force();
   callbacks_.changed();
@@ -195,7 +180,6 @@ void Guarding::on_pools(const mps::PoolReports& reports) {
   connected_ = !pools.empty();
   if (connected_) {
     if (pools == pools_) return;
-    keep_released(pools);
     pools_ = std::move(pools);
     processes_.pools_reported();
   } else {
@@ -203,21 +187,6 @@ void Guarding::on_pools(const mps::PoolReports& reports) {
   }
   processes_.attribute(pools_);
   look_again();
-}
-
-// Dead clients that `now` no longer has: their memory is free, and the driver's figures are from before.
-void Guarding::keep_released(const std::map<std::string, guard::PoolProcesses>& now) {
-  std::set<pid_t> sampled;
-  for (const auto& sample : samples_)
-    for (const auto& holder : sample.holders) sampled.insert(holder.pid);
-  for (const auto& [id, before] : pools_) {
-    const auto pool = now.find(id);
-    if (pool == now.end()) continue;
-    const auto& is = pool->second;
-    for (const auto& [pid, grant] : before.dead)
-      if (sampled.contains(pid) && !is.dead.contains(pid) && !is.remnants.contains(pid) && !is.grant_of.contains(pid))
-        released_[pid] = {grant};
-  }
 }
 
 void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
@@ -229,10 +198,6 @@ void Guarding::on_sample(const std::vector<gpu::GpuSample>& samples) {
     for (const auto& holder : sample.holders) pids.push_back(holder.pid);
   std::ranges::sort(pids);
   pids.erase(std::unique(pids.begin(), pids.end()), pids.end());
-  for (auto& [client, released] : released_) ++released.samples;
-  std::erase_if(released_, [&](const auto& each) {  // one sample may have been under way
-    return !std::ranges::binary_search(pids, each.first) || each.second.samples > 1;
-  });
   if (processes_.follow(pids)) processes_.attribute(pools_);
   look_again();
 }
@@ -286,10 +251,10 @@ void Guarding::take_sample() {
           process.id = known->id;
           if (!known->grant.empty()) process.grant = guard::tenant_of(tenants_, known->grant);
           // It has exited, and the pools have not reported that yet: as a remnant its heirs would be ended.
-          process.dead = known->id.start_ticks == 0 && !process.grant.empty();
+          process.dead = (known->exited || known->id.start_ticks == 0) && !process.grant.empty();
           process.ours = known->ours;
           process.first = known->first;
-          process.in_container = !known->grant.empty() || (known->container && !known->host_daemon);
+          process.in_container = !known->exited && (!known->grant.empty() || (known->container && !known->host_daemon));
         }
         device.processes.push_back(std::move(process));
       }
@@ -301,8 +266,6 @@ void Guarding::take_sample() {
 // The grant of a client that has exited and still holds memory. No process is signalled for it, because its pid may be
 // another one's by now: `tranche mps` ends the processes that keep its memory.
 const std::string* Guarding::grant_of_exited(const std::string& pool, pid_t pid, Exited which) const {
-  const auto released = released_.find(pid);
-  if (which == &guard::PoolProcesses::dead && released != released_.end()) return &released->second.grant;
   const auto found = pools_.find(pool);
   if (found == pools_.end()) return nullptr;
   const auto exited = (found->second.*which).find(pid);
@@ -310,7 +273,8 @@ const std::string* Guarding::grant_of_exited(const std::string& pool, pid_t pid,
 }
 
 bool Guarding::has_exited(pid_t pid) const {
-  return released_.contains(pid) || std::ranges::any_of(pools_, [pid](const auto& pool) {
+  const auto* known = processes_.find(pid);
+  return (known != nullptr && known->exited) || std::ranges::any_of(pools_, [pid](const auto& pool) {
            return pool.second.remnants.contains(pid) || pool.second.dead.contains(pid);
          });
 }
@@ -322,7 +286,7 @@ void Guarding::judge(bool others_named) {
       device.sampled = sample->at;
   guard::Verdict verdict = guard::judge(devices_, inputs_, memory_, loop_.now());
   take_figures_soon(!memory_.over.empty());
-  for (guard::Order& order : verdict.orders) carry_out(std::move(order));
+  for (const guard::Order& order : verdict.orders) carry_out(order);
   without_limit_ = std::move(verdict.without_limit);
   const auto before = std::exchange(report_.not_in_force, not_in_force());
   arm(verdict.open);

@@ -37,6 +37,7 @@ struct KnownProcess {
   std::optional<containers::Container> container;
   std::unique_ptr<os::Process> handle;  // null: it could not be watched
   bool in_sight = false;                // false: not in this process's /proc, or exiting
+  bool exited = false;                  // and still in the driver's figures: its memory is free, or held without it
   bool first = false;                   // PID 1 of its container
   // A program of NVIDIA's that controls the node (guard/judge.h): without a grant it is named, and never ended as a
   // foreign process.
@@ -53,7 +54,7 @@ struct KnownProcess {
 // exit is noticed at once and a recycled pid is not confused with it. Loop thread only; reads /proc.
 class GuardedProcesses {
  public:
-  // ended(pid): a callback of the loop; the process is no longer known then.
+  // ended(process): a callback of the loop; it stays known as long as it is among the pids of follow().
   GuardedProcesses(os::Loop& loop, std::string mps_root, std::function<void(const KnownProcess&)> ended);
 
   // `pids`: sorted, without duplicates. Inspects new ones and forgets those that are missing; true if some were new.
@@ -100,7 +101,8 @@ class Guarding {
 
   // Call after every change of configuration, plan, inventory or kubelet's report. Cheap if nothing changed.
   void follow(const NodeView& node);
-  void sample_again();  // the sampler was replaced: request samples again
+  void sample_again();                 // the sampler was replaced: request samples again
+  void driver_is_silent(bool silent);  // a call into it does not return: figures are not known
   void on_pools(const mps::PoolReports& reports);
   void granted(const std::vector<grants::Grant>& grants);
   void on_sample(const std::vector<gpu::GpuSample>& samples);
@@ -125,21 +127,18 @@ class Guarding {
   void look_again();
   bool is_complete(const gpu::GpuSample& sample) const;
   using Exited = std::map<pid_t, std::string> guard::PoolProcesses::*;
-  void keep_released(const std::map<std::string, guard::PoolProcesses>& now);
   const std::string* grant_of_exited(const std::string& pool, pid_t pid, Exited which) const;
   bool has_exited(pid_t pid) const;
   void judge(bool others_named);
   void take_figures();
   void take_figures_soon(bool at_once);
   void arm(bool open);
-  void watch_the_sampling();
   Duration wanted_pace() const;
   std::vector<gpu::SampleWish> wanted_samples();
   void keep_pace();
-  void carry_out(guard::Order order);
+  void carry_out(const guard::Order& order);
   void stop(const guard::Order& order);
-  void terminate(guard::Order order);
-  void ask_to_terminate(const guard::Order& order);
+  void terminate(const guard::Order& order);
   void signal(const guard::Order& order, int number);
   std::vector<std::string> beside(const guard::Order& order) const;
   GuardAct act_of(const guard::Order& order, const guard::Process& process) const;
@@ -163,11 +162,6 @@ class Guarding {
   std::multimap<std::string, PlannedShare> planned_;  // by GPU
   SharedList<Holder> holders_;
   std::map<std::string, guard::PoolProcesses> pools_;
-  struct Released {
-    std::string grant;
-    int samples = 0;  // since then
-  };
-  std::map<pid_t, Released> released_;  // clients that tranche-keeper has released, and that the last sample still has
   bool connected_ = false;
   guard::Inputs inputs_;
   guard::Memory memory_;
@@ -178,9 +172,8 @@ class Guarding {
   std::vector<gpu::SampleWish> wishes_;  // the last request
   guard::PaceMemory pace_memory_;
   os::Timer pace_timer_{loop_};
-  bool silent_ = false;  // the driver does not report which processes hold memory
+  bool silent_ = false;
   os::Timer timer_{loop_};
-  os::Timer watch_timer_{loop_};
   os::Timer figures_timer_{loop_};
   MonoTime figures_at_{};
   std::string run_dir_;

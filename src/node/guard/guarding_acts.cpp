@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <span>
 
 #include "base/text.h"
 #include "node/guard/guarding.h"
@@ -51,7 +50,7 @@ void Guarding::keep_stopped() {
   callbacks_.changed();
 }
 
-void Guarding::carry_out(guard::Order order) {
+void Guarding::carry_out(const guard::Order& order) {
   switch (order.what) {
     case What::kReport:
       return note(act_of(order, order.processes.front()), "done", "");
@@ -60,7 +59,7 @@ void Guarding::carry_out(guard::Order order) {
     case What::kContinue:
       return signal(order, SIGCONT);
     case What::kTerminate:
-      return terminate(std::move(order));
+      return terminate(order);
     case What::kKill:
     case What::kEnd:
       return signal(order, SIGKILL);
@@ -86,17 +85,8 @@ void Guarding::stop(const guard::Order& order) {
   }
 }
 
-void Guarding::terminate(guard::Order order) {
+void Guarding::terminate(const guard::Order& order) {
   stop(order);
-  const auto all = std::exchange(order.processes, {});
-  for (std::size_t from = 0; from < all.size(); from += order.processes.size()) {
-    const auto part = std::span(all).subspan(from, std::min<std::size_t>(mps::kMostPidsPerRequest, all.size() - from));
-    order.processes.assign(part.begin(), part.end());
-    ask_to_terminate(order);
-  }
-}
-
-void Guarding::ask_to_terminate(const guard::Order& order) {
   mps::TerminateRequest request{.pool = order.pool, .reason = reason_of(order)};
   std::vector<GuardAct> acts;
   for (const auto& process : order.processes) {
