@@ -217,13 +217,11 @@ void NodeProgram::on_pages() {
 // After a pause of the reader the next scrape is expected after a pause as long; scrapes that come sooner bring the
 // measurement forward.
 void NodeProgram::on_looked() {
-  const auto due = gpu_figures_.next_measurement();
-  if (!due) return;
-  measure_timer_.start(std::max<Duration>(*due - loop_.now(), 0s), [this] {
-    gpu_figures_.begin_measurement();
-    if (inputs_.inventory) nvml_.measure();
-    on_looked();
-  });
+  if (const auto due = gpu_figures_.next_measurement())
+    measure_timer_.start(std::max<Duration>(*due - loop_.now(), 0s), [this] {
+      gpu_figures_.begin_measurement();
+      if (inputs_.inventory) nvml_.measure();
+    });
 }
 
 void NodeProgram::on_answered() {

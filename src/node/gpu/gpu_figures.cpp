@@ -57,7 +57,8 @@ std::vector<gpu::GpuTelemetry> GpuFigures::look(MonoTime now) {
   const Duration interval = looked_ ? now - *looked_ : kLongestInterval;
   if (interval >= kShortestInterval || !looked_) {
     looked_ = now;
-    due_ = interval >= kLongestInterval ? now : now + interval - std::min(kAhead, interval / 4);
+    const MonoTime due = interval >= kLongestInterval ? now : now + interval - std::min(kAhead, interval / 4);
+    due_ = std::min(due_.value_or(due), due);
   }
   std::erase_if(round_, [now](const gpu::GpuTelemetry& gpu) { return now - gpu.at > kTooOld; });
   return round_;
@@ -65,14 +66,12 @@ std::vector<gpu::GpuTelemetry> GpuFigures::look(MonoTime now) {
 
 std::optional<MonoTime> GpuFigures::next_measurement() {
   const std::lock_guard lock(mutex_);
-  if (!due_ || (scheduled_ && *scheduled_ <= *due_)) return {};
-  scheduled_ = std::exchange(due_, std::nullopt);
-  return scheduled_;
+  return due_;
 }
 
 void GpuFigures::begin_measurement() {
   const std::lock_guard lock(mutex_);
-  scheduled_.reset();
+  due_.reset();
 }
 
 void GpuFigures::put(std::vector<gpu::GpuTelemetry> round) {

@@ -17,17 +17,16 @@ class GpuFigures {
   // Any thread. Returns the newest figures unless they are too old. The call counts as a scrape, and scrapes cause
   // measurements.
   std::vector<gpu::GpuTelemetry> look(MonoTime now);
-  // Loop thread, after look(): when to measure; absent if a measurement is scheduled for then or earlier.
+  // Loop thread, after look(): when to measure; absent: no scrape has come since the last measurement.
   std::optional<MonoTime> next_measurement();
-  void begin_measurement();  // the scheduled one; a later next_measurement() may schedule the next
+  void begin_measurement();
   void put(std::vector<gpu::GpuTelemetry> round);
 
  private:
   std::mutex mutex_;
   std::vector<gpu::GpuTelemetry> round_;
   std::optional<MonoTime> looked_;
-  std::optional<MonoTime> due_;  // not scheduled yet
-  std::optional<MonoTime> scheduled_;
+  std::optional<MonoTime> due_;
 };
 
 // wall: the wall clock at `now`.
