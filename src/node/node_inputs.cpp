@@ -227,16 +227,17 @@ void NodeProgram::on_looked() {
 void NodeProgram::on_answered() {
   const Answered answered = answers_.take_answered();
   log_answered(answered);
+  if (answered.given.empty()) return;
   for (const auto& grant : answered.given) {
     ledger_.given(grant, answered.last_given);
-    faults_.given(grant.id);
     notices_.given(grant.id);
   }
-  if (!answered.given.empty()) inputs_.holdings = ledger_.as_listed();
+  inputs_.holdings = ledger_.as_listed();
+  decision_.holders = holders({inputs_, decision_}, cluster_.pods());  // without a former holder of the slots
   grants_file_.keep(ledger_.shares());
   guarding_.granted(answered.given);
-  if (!answered.given.empty()) holdings_.ask_in(kHoldingsAfterGrant);
-  if (!answered.given.empty() && mig_) mig_->use_is(mig_use(false));
+  holdings_.ask_in(kHoldingsAfterGrant);
+  if (mig_) mig_->use_is(mig_use(false));
 }
 
 void NodeProgram::on_holdings(const Result<std::vector<grants::Held>>& listed, MonoTime asked) {

@@ -123,13 +123,11 @@ class NodeProgram {
 
   void follow_tenants(bool listed);  // listed: with an answer of kubelet's
   void follow_clients(const mps::PoolReports& reports);
-  void name_holders();
   void remove_endpoints(bool listed);
   void remove(const grants::Endpoint& endpoint);
   void report_faults(const std::vector<ReportedFault>& faults);
   void report_notices();
   void report_act(const GuardAct& act);
-  kube::ObjectRef pod_of(const std::string& holder, const std::string& grant) const;
 
   void on_config();
   void on_inventory(const Result<gpu::Inventory>& scanned);
@@ -182,7 +180,6 @@ class NodeProgram {
   os::Timer tidy_timer_{loop_};  // after a change or a reader, free memory goes back to the system
   os::Timer claims_changed_{loop_};
   os::Timer dra_retry_{loop_};
-  os::Timer fault_timer_{loop_};
   kubelet::LoopSignal looked_{loop_, [this] { on_looked(); }};  // GPU figures were read
   // The log may be late, the next answer must not be.
   kubelet::LoopSignal answered_{loop_, [this] { on_answered(); }, std::chrono::milliseconds(50)};

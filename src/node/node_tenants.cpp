@@ -37,7 +37,7 @@ std::string victim_grants(const ReportedFault& fault) {
 }  // namespace
 
 void NodeProgram::follow_tenants(bool listed) {
-  if (listed) name_holders();
+  if (listed) faults_.processes(guarding_.grants_of_processes(), decision_.holders, loop_.now());
   guarding_.follow({inputs_, decision_});
   limit_sender_.follow(guarding_.tenants(), inputs_.pools);
   remove_endpoints(listed);
@@ -80,16 +80,13 @@ void NodeProgram::remove(const grants::Endpoint& endpoint) {
 
 void NodeProgram::follow_clients(const mps::PoolReports& reports) {
   guarding_.on_pools(reports);
-  if (reports.connected) faults_.processes(guarding_.grants_of_processes(), loop_.now());
-  report_faults(faults_.update(reports, loop_.now()));
+  if (reports.connected) faults_.processes(guarding_.grants_of_processes(), decision_.holders, loop_.now());
+  report_faults(faults_.update(reports, decision_.holders, loop_.now()));
   notices_.pools(reports);
   limit_sender_.follow(guarding_.tenants(), reports);
 }
 
 void NodeProgram::report_faults(const std::vector<ReportedFault>& faults) {
-  fault_timer_.stop();
-  if (faults_.waiting())
-    fault_timer_.start(FaultAttribution::kPatience, [this] { report_faults(faults_.settled(loop_.now())); });
   for (const auto& fault : faults) {
     const std::string text = culprit_text(fault);
     log::error("mps.fault", {{"pool", fault.pool},
@@ -102,12 +99,12 @@ void NodeProgram::report_faults(const std::vector<ReportedFault>& faults) {
     if (fault.kind == "unclean-exit") {
       cluster_.emit_on_node(kube::kNeighbourAtRisk, text);
     } else if (!fault.culprit.holder.empty()) {
-      cluster_.emit(pod_of(fault.culprit.holder, fault.culprit.grant), kube::kMpsFault, text);
+      cluster_.emit(fault.culprit.object, kube::kMpsFault, text);
     }
     std::set<std::string> reported{fault.culprit.holder};
     for (const auto& victim : fault.victims) {
       if (victim.holder.empty() || !reported.insert(victim.holder).second) continue;
-      cluster_.emit(pod_of(victim.holder, victim.grant), kube::kMpsFault, victim_text(fault));
+      cluster_.emit(victim.object, kube::kMpsFault, victim_text(fault));
     }
   }
 }
@@ -119,38 +116,14 @@ void NodeProgram::report_notices() {
                                 {"pod", of.pod_namespace + "/" + of.pod},
                                 {"container", of.container},
                                 {"what", notice.message}});
-    cluster_.emit(pod_of(holder_name(of), of.grant), *notice.reason,
-                  "container " + of.container + ": " + notice.message);
+    cluster_.emit(object_of(of), *notice.reason, "container " + of.container + ": " + notice.message);
   }
-}
-
-// By kubelet's newest list.
-void NodeProgram::name_holders() {
-  std::map<std::string, std::string> holder_of;
-  for (const auto& holder : decision_.holders)
-    if (!holder.grant.empty()) holder_of[holder.grant] = holder_name(holder);
-  faults_.holders(holder_of);
-  report_faults(faults_.settled(loop_.now()));
-}
-
-// An event about a claim that any pod may use is the claim's.
-kube::ObjectRef NodeProgram::pod_of(const std::string& holder, const std::string& grant) const {
-  const auto slash = holder.find('/');
-  const auto second = holder.find('/', slash + 1);
-  const std::string pod_namespace = holder.substr(0, slash);
-  const std::string name = holder.substr(slash + 1, second - slash - 1);
-  const auto* held = find_holder(decision_.holders, grant);
-  if (name.starts_with(grants::kClaimAsPod)) {
-    const bool known = held != nullptr && holder_name(*held) == holder;
-    return kube::ObjectRef::claim(pod_namespace, name.substr(grants::kClaimAsPod.size()), known ? held->claim_uid : "");
-  }
-  const bool same = held != nullptr && held->pod_namespace == pod_namespace && held->pod == name;
-  return kube::ObjectRef::pod(pod_namespace, name, same ? held->pod_uid : "");
 }
 
 void NodeProgram::report_act(const GuardAct& act) {
-  if (!act.holder.empty() && act.what != guard::Order::What::kContinue)
-    cluster_.emit(pod_of(act.holder, act.grant), kube::kGuardActed, act_text(act));
+  const auto* holder = find_holder(decision_.holders, act.grant);
+  if (holder != nullptr && act.what != guard::Order::What::kContinue)
+    cluster_.emit(object_of(*holder), kube::kGuardActed, act_text(act));
 }
 
 }  // namespace tranche::node

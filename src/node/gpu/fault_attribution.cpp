@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "base/find_in.h"
 
 namespace tranche::node {
 namespace {
@@ -20,72 +22,50 @@ std::string others(std::size_t count) {
 
 }  // namespace
 
-void FaultAttribution::processes(const std::map<pid_t, std::string>& grant_of_pid, MonoTime now) {
-  for (const auto& [pid, grant] : grant_of_pid) known_[pid] = {grant, now};
+void FaultAttribution::processes(const std::map<pid_t, std::string>& grant_of_pid, const std::vector<Holder>& holders,
+                                 MonoTime now) {
+  std::map<std::string_view, const Holder*> holder_of;
+  for (const auto& holder : holders) holder_of.emplace(holder.grant, &holder);
+  for (const auto& [pid, grant] : grant_of_pid) {
+    auto& [party, seen] = known_[pid];
+    seen = now;
+    if (party.grant != grant) party = {pid, grant, ""};
+    const auto holder = holder_of.find(grant);
+    if (holder == holder_of.end()) continue;
+    auto name = holder_name(*holder->second);
+    if (!party.holder.empty() && party.holder != name) continue;
+    party.holder = std::move(name);
+    party.object = object_of(*holder->second);
+  }
   std::erase_if(known_, [now](const auto& each) { return now - each.second.seen > kRemembered; });
 }
 
-void FaultAttribution::holders(const std::map<std::string, std::string>& holder_of_grant) {
-  // A grant whose pod is gone keeps its holder until the grant has a new one.
-  for (const auto& [grant, holder] : holder_of_grant) {
-    holder_of_[grant] = holder;
-    awaited_.erase(grant);
-  }
-  std::erase_if(holder_of_, [&](const auto& each) {
-    return holder_of_.size() > holder_of_grant.size() + kKept * 4 && !holder_of_grant.contains(each.first);
-  });
+FaultParty FaultAttribution::party(pid_t pid) const {
+  const auto* known = find_in(known_, pid);
+  return known == nullptr ? FaultParty{pid, "", ""} : known->party;
 }
 
-void FaultAttribution::given(const std::string& grant) {
-  holder_of_.erase(grant);
-  awaited_.insert(grant);
-}
-
-bool FaultAttribution::awaits(std::int64_t pid) const {
-  const auto known = known_.find(pid);
-  return known != known_.end() && awaited_.contains(known->second.grant);
-}
-
-FaultParty FaultAttribution::party(std::int64_t pid) const {
-  FaultParty found{.pid = pid, .grant = {}, .holder = {}};
-  const auto known = known_.find(pid);
-  if (known == known_.end()) return found;
-  found.grant = known->second.grant;
-  if (const auto holder = holder_of_.find(found.grant); holder != holder_of_.end()) found.holder = holder->second;
-  return found;
-}
-
-std::vector<ReportedFault> FaultAttribution::update(const mps::PoolReports& reports, MonoTime now) {
+std::vector<ReportedFault> FaultAttribution::update(const mps::PoolReports& reports, const std::vector<Holder>& holders,
+                                                    MonoTime now) {
   if (!reports.connected) return {};
+  std::vector<ReportedFault> fresh;
   std::set<Key> present;
   for (const auto& [id, pool] : reports.pools) {
     for (const auto& fault : pool.faults) {
       const Key key{id, fault.at_ms, fault.kind, fault.culprit};
       present.insert(key);
       if (seen_.contains(key)) continue;
-      for (const auto& [pid, grant] : fault.grants) known_[pid] = {grant, now};
-      waiting_.push_back({id, fault, now, !first_});
+      processes(fault.grants, holders, now);
+      ReportedFault report{fault.at_ms, id, fault.kind, party(fault.culprit), {}};
+      for (const auto pid : fault.victims) report.victims.push_back(party(pid));
+      last_.push_back(report);
+      if (!first_) fresh.push_back(std::move(report));
     }
   }
   seen_ = std::move(present);
   first_ = false;
-  return settled(now);
-}
-
-std::vector<ReportedFault> FaultAttribution::settled(MonoTime now) {
-  std::vector<ReportedFault> reports;
-  std::erase_if(waiting_, [&](const Waiting& each) {
-    const bool awaited =
-        awaits(each.fault.culprit) || std::ranges::any_of(each.fault.victims, [&](auto pid) { return awaits(pid); });
-    if (awaited && now - each.since < kPatience) return false;
-    ReportedFault fault{each.fault.at_ms, each.pool, each.fault.kind, party(each.fault.culprit), {}};
-    for (const auto pid : each.fault.victims) fault.victims.push_back(party(pid));
-    last_.push_back(fault);
-    if (each.ours) reports.push_back(std::move(fault));
-    return true;
-  });
   while (last_.size() > kKept) last_.pop_front();
-  return reports;
+  return fresh;
 }
 
 std::string culprit_text(const ReportedFault& fault) {

@@ -1,7 +1,8 @@
 #pragma once
 // Faults on shared GPUs for events: which pod broke the GPU for all tenants, and which pods were affected. `tranche
 // mps` reads process ids from the server's log. This class maps them to pods, and remembers the mapping for a while
-// after the processes have ended, because the log names them only then.
+// after the processes have ended, because the log names them only then. Until kubelet has reported the holder of a
+// grant, its processes have none: the grant may have had another one before.
 //
 // MPS names a culprit, and is not always right: it was right 6 of 6 times while the neighbours were idle, but 2 of 3
 // times it named a neighbour that computed at the same moment (docs/internals/evidence/mps-that-holds.md). It also
@@ -17,13 +18,15 @@
 
 #include "base/time.h"
 #include "mps/protocol/pool_reports.h"
+#include "node/grants/holders.h"
 
 namespace tranche::node {
 
 struct FaultParty {
-  std::int64_t pid = 0;
-  std::string grant;   // "" = not known
-  std::string holder;  // "namespace/pod/container", "" = not known
+  pid_t pid = 0;
+  std::string grant;            // "" = not known
+  std::string holder;           // "namespace/pod/container", "" = not known
+  kube::ObjectRef object = {};  // the holder's, for events
   friend bool operator==(const FaultParty&, const FaultParty&) = default;
 };
 
@@ -40,44 +43,25 @@ class FaultAttribution {
   static constexpr Duration kRemembered =
       std::chrono::minutes(10);  // how long a process is remembered after it was last seen
   static constexpr std::size_t kKept = 32;
-  static constexpr Duration kPatience =
-      std::chrono::seconds(3);  // for kubelet to report the holder of a grant that was reallocated
 
-  // The present processes of grants, and the holder of each grant.
-  void processes(const std::map<pid_t, std::string>& grant_of_pid, MonoTime now);
-  void holders(const std::map<std::string, std::string>& holder_of_grant);
-  // A grant was allocated: its previous holder no longer has it, and kubelet reports the new one only later.
-  void given(const std::string& grant);
+  // The present processes of grants. A process keeps the first holder of its grant that is known while it is present.
+  void processes(const std::map<pid_t, std::string>& grant_of_pid, const std::vector<Holder>& holders, MonoTime now);
 
   // Faults that were not reported before. Faults in the first reports happened before this process started: they are
-  // listed, not reported. A fault whose processes belong to a grant without a known holder waits for holders(), up to
-  // kPatience.
-  std::vector<ReportedFault> update(const mps::PoolReports& reports, MonoTime now);
-  // Of the waiting faults, those that can be reported now.
-  std::vector<ReportedFault> settled(MonoTime now);
-  bool waiting() const { return !waiting_.empty(); }
+  // listed, not reported.
+  std::vector<ReportedFault> update(const mps::PoolReports& reports, const std::vector<Holder>& holders, MonoTime now);
 
   const std::deque<ReportedFault>& last() const { return last_; }  // oldest first
 
  private:
   using Key = std::tuple<std::string, std::int64_t, std::string, std::int64_t>;
   struct Known {
-    std::string grant;
+    FaultParty party;
     MonoTime seen{};
   };
-  struct Waiting {
-    std::string pool;
-    mps::PoolFault fault;
-    MonoTime since{};
-    bool ours = true;  // false: happened before this process started
-  };
-  FaultParty party(std::int64_t pid) const;
-  bool awaits(std::int64_t pid) const;
+  FaultParty party(pid_t pid) const;
 
-  std::map<std::int64_t, Known> known_;
-  std::map<std::string, std::string> holder_of_;
-  std::set<std::string> awaited_;  // grants allocated since kubelet last reported their holder
-  std::vector<Waiting> waiting_;
+  std::map<pid_t, Known> known_;
   std::set<Key> seen_;
   bool first_ = true;
   std::deque<ReportedFault> last_;
