@@ -130,10 +130,6 @@ void Holdings::settle(bool behind, bool pods_reported) {
 
 void NodeProgram::on_config() {
   inputs_.config = config_.view();
-  config::log_problems(inputs_.config.problems);
-  log::info("config.changed",
-            {{"path", inputs_.config.path}, {"inForce", inputs_.config.last_good ? "last good" : "new"}});
-  config::log_effective(inputs_.config);
   report_events({config_event(inputs_.config)});
   open_driver();
   choose_gpus();

@@ -136,8 +136,7 @@ Status NodeProgram::run() {
   inputs_.config = config_.view();
   health_.log_settings();
   TRY_STATUS(open());
-  if (const auto followed = config_.follow(loop_, [this] { on_config(); }); !followed)
-    log::warning("config.unwatched", {{"why", followed.error()}});
+  config_.follow(loop_, [this] { on_config(); });
   inputs_.driver_problem = "the driver library is being opened";
   running_ = true;
   step({.offer = true});
@@ -177,8 +176,7 @@ int run_node(const NodeOptions& options) {
   link = std::make_unique<kube::KubeLink>(**loop, *worker, options.kubeconfig, options.environment);
   if (const auto begun = config.begin(**loop, link.get()); !begun) return start_failed(begun.error());
   if (!config.view().in_force) return 0;  // stopped while waiting for one
-  config::log_problems(config.view().problems);
-  config::log_effective(config.view());
+  config::log_view(config.view());
   program = std::make_unique<NodeProgram>(options, **loop, *worker, *link, config);
   const auto ran = program->run();
   worker.reset();  // joins its thread before the owners of its jobs are destroyed

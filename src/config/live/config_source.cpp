@@ -114,7 +114,8 @@ void log_problems(const std::vector<Problem>& problems) {
   }
 }
 
-void log_effective(const ConfigView& view) {
+void log_view(const ConfigView& view) {
+  log_problems(view.problems);
   log::info("config.effective", {{"file", view.path},
                                  {"chosenBy", view.chosen_by},
                                  {"hash", view.hash},
@@ -188,7 +189,11 @@ void ConfigSource::publish(ConfigView next) {
   if (next == view_) return;
   view_ = std::move(next);
   if (view_.in_force) write_down();
-  if (on_change_) on_change_();
+  if (on_change_) {
+    log::info("config.changed", {{"path", view_.path}, {"inForce", view_.last_good ? "last good" : "newest"}});
+    log_view(view_);
+    on_change_();
+  }
   if (!beginning_) return;
   if (view_.in_force) return loop_->stop();
   for (const auto& problem : view_.problems) log::error("config.waiting", {{"why", to_string(problem)}});
@@ -208,17 +213,16 @@ bool ConfigSource::hand_on_node(OnNode on_node) {
   return true;
 }
 
-Status ConfigSource::follow(os::Loop& loop, std::function<void()> on_change) {
+void ConfigSource::follow(os::Loop& loop, std::function<void()> on_change) {
   loop_ = &loop;
   look_timer_ = std::make_unique<os::Timer>(loop);
   on_change_ = std::move(on_change);
   worker_ = os::Worker::start();
-  if (waits() || view_.path.empty()) return {};
+  if (waits() || view_.path.empty()) return;
   auto watch = os::DirWatch::open(loop, os::parts_of(view_.path).directory, [this](const std::string&) { reload(); });
-  if (!watch) return std::unexpected(within(watch.error(), "changes of the configuration are only seen on SIGHUP"));
+  if (!watch) return log::warning("config.unwatched", {{"why", watch.error()}, {"until", "SIGHUP"}});
   watch_ = *std::move(watch);
   look_soon();  // the file may have changed between the first read and the watch
-  return {};
 }
 
 // ---- several inputs: named configurations, the node's label, the recorded configuration

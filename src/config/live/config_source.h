@@ -92,8 +92,9 @@ struct ConfigView : Resolved, ChosenConfig {
 ConfigView load_config(const Invocation& invocation, Program program = Program::kDevicePlugin);
 
 void log_problems(const std::vector<Problem>& problems);
-// One line: the file, the settings that are not defaults and their origin, and the whole configuration as JSON.
-void log_effective(const ConfigView& view);
+// Its problems, and one line: the file, the settings that are not defaults and their origin, and the whole
+// configuration as JSON.
+void log_view(const ConfigView& view);
 
 inline constexpr const char* kConfigInForce = "config-in-force.json";  // in the node agent's run directory
 
@@ -112,9 +113,9 @@ class ConfigSource {
   // and for a recorded configuration. An Error: a source that must be watched cannot be.
   Status begin(os::Loop& loop, kube::KubeLink* link);
 
-  // Calls on_change after every read that changed something. A directory that cannot be watched is an Error; reload()
-  // still works then.
-  Status follow(os::Loop& loop, std::function<void()> on_change);
+  // Logs every change, and calls on_change after it. Where a directory cannot be watched, which is logged, reload()
+  // still works.
+  void follow(os::Loop& loop, std::function<void()> on_change);
   void reload();
 
   // If the Node object is watched for its label, passes it on whenever it changes, nullptr = there is none. false: it

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,26 +10,6 @@
 #include "mps/keeper/keeper_server.h"
 
 namespace {
-
-// For the clients of 8 GPUs with 48 clients each; a client has 27 to 46 descriptors.
-constexpr rlim_t kDescriptors = 65536;
-
-// Without the rights for these, the container's own values stay.
-void prepare() {
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = kDescriptors;
-  limit.rlim_max = limit.rlim_max < kDescriptors ? kDescriptors : limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    ::getrlimit(RLIMIT_NOFILE, &limit);
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-  // The keeper's own end harms the clients whose deaths it covers.
-  const tranche::os::Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-  if (score) (void)!::write(score.get(), "-1000", 5);
-  ::signal(SIGPIPE, SIG_IGN);
-}
 
 tranche::Status run(int count, char** arguments) {
   using namespace tranche;
@@ -53,7 +32,10 @@ int main(int count, char** arguments) {
   // The program was started by a descriptor; without this, ps shows the descriptor's path as its name.
   ::prctl(PR_SET_NAME, "tranche-keeper");
   std::strncpy(arguments[0], "tranche-keeper", std::strlen(arguments[0]));
-  prepare();
+  // The keeper's own end harms the clients whose deaths it covers. Without the right, the container's own value stays.
+  const tranche::os::Fd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (score) (void)!::write(score.get(), "-1000", 5);
+  ::signal(SIGPIPE, SIG_IGN);
   const auto ran = run(count, arguments);
   if (!ran) fmt::print(stderr, "tranche-keeper: {}\n", to_string(ran.error()));
   return ran ? 0 : 1;

@@ -24,6 +24,7 @@
 #include "mps/daemon/compute_modes.h"
 #include "mps/daemon/daemon_home.h"
 #include "mps/endpoints/endpoints.h"
+#include "mps/keeper/held_files.h"
 #include "mps/keeper/keeper.h"
 #include "mps/pool/client_ending.h"
 #include "mps/pool/pool_dirs.h"
@@ -49,7 +50,8 @@ constexpr Duration kDriverPace = std::chrono::seconds(5);
 // Between reports of endpoints and clients. Pods that come together change them many times a second; the node agent
 // goes over all its GPUs at each report, and its answers to kubelet wait meanwhile.
 constexpr Duration kPace = std::chrono::milliseconds(50);
-constexpr rlim_t kOpenFiles = 65536;  // each client costs a daemon several; too few cause shared memory errors
+// Each client costs a daemon several, and the keeper 27 to 46; too few cause shared memory errors.
+constexpr rlim_t kOpenFiles = 65536;
 
 std::string driver_root_here(const MpsOptions& options, const config::Flags& flags) {
   return options.driver_root_here.empty() ? flags.plugin.container_driver_root : options.driver_root_here;
@@ -84,15 +86,14 @@ void report_lost(const std::string& what, const char* effect) {
   if (!what.empty()) log::error("state.lost", {{"what", what}, {"effect", effect}});
 }
 
-// The daemons inherit it. A lower limit than requested does not prevent the start.
+// Daemons and the keeper inherit it. A lower limit than requested does not prevent the start.
 rlim_t raise_open_file_limit() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kOpenFiles;
-  const rlim_t before = limit.rlim_cur;
-  limit.rlim_cur = std::max(before, std::min<rlim_t>(limit.rlim_max, kOpenFiles));
-  if (limit.rlim_cur == before || ::setrlimit(RLIMIT_NOFILE, &limit) == 0) return limit.rlim_cur;
-  log::warning("open_files.not_raised", {{"limit", limit.rlim_cur}});
-  return before;
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= kOpenFiles) return limit.rlim_cur;
+  const rlimit raised{kOpenFiles, std::max(limit.rlim_max, kOpenFiles)};
+  const rlimit as_permitted{limit.rlim_max, limit.rlim_max};  // without the right to raise that
+  if (::setrlimit(RLIMIT_NOFILE, &raised) != 0) ::setrlimit(RLIMIT_NOFILE, &as_permitted);
+  return mps::most_open_files();
 }
 
 class MpsProgram {
@@ -130,8 +131,7 @@ class MpsProgram {
   }
 
   Status open() {
-    config::log_problems(config_.view().problems);
-    config::log_effective(config_.view());
+    config::log_view(config_.view());
     root_ = mps_root_of(options_, config_.view().config.flags);
     const auto home = daemon_home(options_, config_.view().config.flags, root_);
     TRY_STATUS(mps::check_home(home));
@@ -159,9 +159,7 @@ class MpsProgram {
                                    }}};
     http_ = std::make_unique<observe::HttpPages>(*loop_, options_.listen, std::move(routes), [this] { publish(); });
     TRY_STATUS(http_->open());
-    if (const auto followed = config_.follow(*loop_, [this] { on_config(); }); !followed) {
-      log::warning("config.unwatched", {{"why", followed.error()}});
-    }
+    config_.follow(*loop_, [this] { plan_again(); });
     look_for_binary();
     open_nvml();
     publish();
@@ -234,8 +232,7 @@ class MpsProgram {
   }
 
   void read_other_holders() {
-    const auto dir = os::Dir::open(root_);
-    const auto text = dir ? dir->read(mps::kOtherHoldersFile) : std::unexpected(dir.error());
+    const auto text = os::read_file(root_ + "/" + mps::kOtherHoldersFile);
     if (text || text.error().kind == Kind::kNotFound)
       return pools_->set_other_holders(mps::parse_other_holders(text.value_or("")));
     log::warning("other_holders.unread", {{"why", text.error()}});  // the last known value stays
@@ -288,8 +285,7 @@ class MpsProgram {
       return;
     }
     binary_problem_.clear();
-    log::info("mps_control.found",
-              {{"path", binary->path}, {"version", binary->version}, {"offers_multiuser", binary->offers_multiuser}});
+    log::info("mps_control.found", {{"path", binary->path}, {"offers_multiuser", binary->offers_multiuser}});
     const bool servers_of_users = ::geteuid() == 0 && !binary->offers_multiuser;
     if (const auto set = mps::set_reach(root_, servers_of_users); !set)
       log::error("pools.reach", {{"why", set.error()}});
@@ -319,14 +315,6 @@ class MpsProgram {
     inventory_ = gpu::keep_missing(inventory_.value_or(gpu::Inventory{}), *scanned, has_left).inventory;
     for (const auto& gpu : scanned->gpus) modes_->seen(gpu.uuid, gpu.compute_mode);
     driver_problem_.clear();
-    plan_again();
-  }
-
-  void on_config() {
-    config::log_problems(config_.view().problems);
-    log::info("config.changed",
-              {{"path", config_.view().path}, {"inForce", config_.view().last_good ? "last good" : "newest"}});
-    config::log_effective(config_.view());
     plan_again();
   }
 
