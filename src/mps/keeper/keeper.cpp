@@ -47,6 +47,11 @@ Result<std::unique_ptr<os::Process>> launch_keeper(os::Loop& loop, const KeeperC
   return launch_at_home(loop, settings.home, "keeper", std::move(what), std::move(on_exit));
 }
 
+// Of the processes that have had this pid, oldest first.
+auto of_pid(auto& processes, int pid) {
+  return std::ranges::subrange(processes.lower_bound({pid, 0}), processes.lower_bound({pid + 1, 0}));
+}
+
 // pid 0: none.
 Peer listening_at(const std::string& socket) {
   const auto connection = os::connect_to(socket);
@@ -75,14 +80,13 @@ void Keeper::hold(int pid, const std::string& owner) {
 
 void Keeper::look(int pid) {
   if (!connected_) return;
-  for (auto each = clients_.lower_bound({pid, 0}); each != clients_.end() && each->first.pid == pid; ++each)
-    request_hold(each->first);
+  for (const auto& [process, client] : of_pid(clients_, pid)) request_hold(process);
 }
 
 void Keeper::exited(int pid, bool with_contexts) {
-  const auto after = clients_.lower_bound({pid + 1, 0});
-  if (after == clients_.begin() || std::prev(after)->first.pid != pid) return;
-  auto& client = std::prev(after)->second;
+  const auto all = of_pid(clients_, pid);
+  if (all.empty()) return;
+  auto& client = std::prev(all.end())->second;
   client.exited = true;
   client.with_contexts = with_contexts;
 }
@@ -195,16 +199,14 @@ void Keeper::start() {
 
 Protection Keeper::of(int pid) const {
   if (is_absent()) return {Protection::State::kNo, problem_};
-  for (auto held = status_.clients.lower_bound({pid, 0}); held != status_.clients.end(); ++held) {
-    const auto& [process, client] = *held;
-    if (process.pid != pid) break;
+  for (const auto& [process, client] : of_pid(status_.clients, pid)) {
     if (client.state == HeldState::kDead) continue;
     if (!client.problem.empty()) return {Protection::State::kNo, client.problem};
     if (client.state == HeldState::kHeld) return {Protection::State::kYes, ""};
     break;
   }
-  for (auto each = clients_.lower_bound({pid, 0}); each != clients_.end() && each->first.pid == pid; ++each)
-    if (!each->second.refused.empty()) return {Protection::State::kNo, each->second.refused};
+  for (const auto& [process, client] : of_pid(clients_, pid))
+    if (!client.refused.empty()) return {Protection::State::kNo, client.refused};
   return {Protection::State::kStarting, "the keeper is still duplicating its descriptors"};
 }
 

@@ -55,7 +55,7 @@ KeeperServer::KeeperServer(os::Loop& loop, KeeperSettings settings, std::functio
 // holds no client.
 void KeeperServer::audit() {
   if (clients_.empty() && server_ && ::access(settings_.socket.c_str(), F_OK) != 0) return ended_();
-  audit_.start(settings_.audit, [this] { audit(); });
+  timer_.start(settings_.audit, [this] { audit(); });
 }
 
 KeeperServer::~KeeperServer() {
@@ -65,10 +65,7 @@ KeeperServer::~KeeperServer() {
 Status KeeperServer::answer(const std::string& request) {
   TRY(const auto asked, read_keeper_request(request));
   if (const auto* one = std::get_if<HoldRequest>(&asked)) return hold(*one);
-  // The reply goes out first.
-  loop_.post([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) end();
-  });
+  timer_.start(Duration{}, [this] { end(); });  // the reply goes out first
   return {};
 }
 
@@ -164,14 +161,11 @@ void KeeperServer::close(const os::ProcessRef& process, std::vector<HeldFile> fi
   const std::size_t count = files.size();
   closer_->run(loop_, [this, process, last, count, share = clients_.at(process).share,
                        files = std::make_shared<std::vector<HeldFile>>(std::move(files))] {
-    const auto begun = os::mono_now();
     close_in_order(*files);
-    return [this, process, last, share, count, took = os::mono_now() - begun] {
+    return [this, process, last, share, count] {
       share->files -= count;
-      waited_ = std::max(waited_, took);
       if (last) {
         clients_.erase(process);
-        ++released_;
         report(process, {HeldState::kReleased});
         for (const auto& [other, client] : clients_)  // there may be descriptors for it now
           if (!client.dead() && client.full) look_soon(other);
@@ -199,12 +193,8 @@ void KeeperServer::report(const os::ProcessRef& process, const HeldClient& chang
 void KeeperServer::end() {
   if (!server_) return;
   server_.reset();  // the next keeper may listen there from now on
-  if (std::ranges::all_of(clients_, [](const auto& each) { return each.second.dead(); })) {
-    replaced_ = true;
-    return end_if_idle();
-  }
-  loop_.after(kReplaced, [this, alive = std::weak_ptr(alive_)] {
-    if (alive.expired()) return;
+  const bool all_dead = std::ranges::all_of(clients_, [](const auto& each) { return each.second.dead(); });
+  timer_.start(all_dead ? Duration{} : kReplaced, [this] {
     replaced_ = true;
     end_if_idle();
   });
@@ -216,12 +206,8 @@ void KeeperServer::end_if_idle() {
 }
 
 std::string KeeperServer::status(std::map<os::ProcessRef, HeldClient> clients, bool changes) const {
-  return to_json({.version = kVersion,
-                  .changes = changes,
-                  .clients = std::move(clients),
-                  .released = released_,
-                  .most_files = most_open_files(),
-                  .waited_ms = static_cast<std::uint64_t>(milliseconds_of(waited_))});
+  return to_json(
+      {.version = kVersion, .changes = changes, .clients = std::move(clients), .most_files = most_open_files()});
 }
 
 std::string KeeperServer::status_of_all() const {

@@ -91,12 +91,9 @@ class KeeperServer {
   std::set<std::pair<std::size_t, os::ProcessRef>> due_;  // to be looked at, by their cost
   os::Timer next_look_{loop_};
   MonoTime looked_{};
-  std::uint64_t released_ = 0;
-  Duration waited_{};
   bool replaced_ = false;
-  os::Timer audit_{loop_};
+  os::Timer timer_{loop_};  // the next audit; after end(), until the next keeper holds all clients
   std::unique_ptr<os::StatusServer> server_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unique_ptr<os::Worker> closer_ = os::Worker::start();  // last, so that it is joined first
 };
 

@@ -1,19 +1,18 @@
 #include "mps/keeper/keeper_status.h"
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "mps/protocol/requests.h"
 
 namespace tranche::mps {
 namespace {
 
 Result<os::ProcessRef> process_in(const nlohmann::json& object) {
-  const auto pid = number_at(object, "pid").value_or(0);
+  const int pid = pid_at(object, "pid");
   const auto started = number_at(object, "started").value_or(0);
-  if (pid <= 0 || pid > std::numeric_limits<int>::max() || started <= 0)
-    return fail(Kind::kInvalid, "a process without pid and start time");
-  return os::ProcessRef{static_cast<pid_t>(pid), static_cast<std::uint64_t>(started)};
+  if (pid == 0 || started <= 0) return fail(Kind::kInvalid, "a process without pid and start time");
+  return os::ProcessRef{pid, static_cast<std::uint64_t>(started)};
 }
 
 }  // namespace
@@ -28,9 +27,7 @@ std::string to_json(const KeeperStatus& status) {
                                {"state", to_string(client.state)},
                                {"descriptors", client.files},
                                {"problem", client.problem}});
-  json["released"] = status.released;
   json["mostDescriptors"] = status.most_files;
-  json["longestWaitMs"] = status.waited_ms;
   return json_text(json);
 }
 
@@ -38,9 +35,7 @@ Result<KeeperStatus> read_keeper_status(std::string_view line) {
   const auto json = json_of(line);
   KeeperStatus status{.version = text_at(json, "version"),
                       .changes = truth_at(json, "changes"),
-                      .released = count_at(json, "released"),
-                      .most_files = count_at(json, "mostDescriptors"),
-                      .waited_ms = count_at(json, "longestWaitMs")};
+                      .most_files = count_at(json, "mostDescriptors")};
   if (status.version.empty()) return fail(Kind::kInvalid, "the keeper's status has no version");
   for (const auto& each : list_at(json, "clients")) {
     TRY(const auto process, process_in(each));

@@ -28,9 +28,7 @@ struct KeeperStatus {
   std::string version;
   bool changes = false;  // it has the clients whose state or problem has changed since the last status; else all
   std::map<os::ProcessRef, HeldClient> clients = {};
-  std::uint64_t released = 0;    // clients that have exited, since the keeper started
   std::uint64_t most_files = 0;  // descriptors that it may have open
-  std::uint64_t waited_ms = 0;   // the longest that the driver let the keeper wait for the end of their work
   friend bool operator==(const KeeperStatus&, const KeeperStatus&) = default;
 };
 std::string to_json(const KeeperStatus& status);

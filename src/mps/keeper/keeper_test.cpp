@@ -74,7 +74,7 @@ TEST_F(KeeperTest, AClientIsHeldThroughItsDeathAndReleasedAfterThePatience) {
   EXPECT_THAT(keeper_->dead("grant"), ::testing::ElementsAre(pid));
   EXPECT_THAT(keeper_->dead("other"), ::testing::ElementsAre(idle_pid));
   EXPECT_TRUE(until([&] { return client.closed() == 4; }));
-  EXPECT_TRUE(until([&] { return keeper_->status().released == 2; }));
+  EXPECT_TRUE(until([&] { return keeper_->status().clients.empty(); }));
   EXPECT_FALSE(keeper_->keeps_memory("grant"));
   EXPECT_THAT(keeper_->dead("grant"), ::testing::IsEmpty());
 }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -13,16 +12,6 @@ namespace tranche::mps {
 namespace {
 
 using Json = nlohmann::json;
-
-// 0: it is not a pid.
-int pid_of(const Json& value) {
-  const auto number = number_of(value).value_or(0);
-  return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
-}
-
-int pid_at(const Json& object, std::string_view key) {
-  return pid_of(member_at(object, key));
-}
 
 std::vector<int> pids_at(const Json& object, std::string_view key) {
   std::vector<int> pids;

@@ -125,11 +125,8 @@ class Reader {
       return refuse(fmt::format("the field \"{}\" must be a list of process ids", key));
     if (list->size() > kMostPids) return refuse(fmt::format("at most {} process ids in one request", kMostPids));
     for (const auto& pid : *list) {
-      constexpr std::int64_t kLargest = 1 << 30;
-      const auto number = pid.is_number_integer() ? pid.get<std::int64_t>() : 0;
-      if (number < 1 || number > kLargest)
-        return refuse("a process id must be a positive number, not " + json_text(pid));
-      into.push_back(static_cast<int>(number));
+      if (pid_of(pid) == 0) return refuse("a process id must be a positive number, not " + json_text(pid));
+      into.push_back(pid_of(pid));
     }
   }
 
@@ -164,18 +161,13 @@ class Reader {
   std::vector<std::string_view> known_{"do"};
 };
 
-template <std::size_t I = 0>
-Result<MpsRequest> read_request(const nlohmann::json& document, const std::string& what) {
-  if constexpr (I == kDo.size()) {
-    return malformed("\"do\" must be openEndpoint, removeEndpoint or terminate, not " + in_quotes(what));
-  } else {
-    if (what != kDo[I]) return read_request<I + 1>(document, what);
-    std::variant_alternative_t<I, MpsRequest> request;
-    Reader reader(document, "request");
-    describe(reader, request);
-    TRY_STATUS(reader.done());
-    return request;
-  }
+template <class Request>
+Result<MpsRequest> read_request(const nlohmann::json& document) {
+  Request request;
+  Reader reader(document, "request");
+  describe(reader, request);
+  TRY_STATUS(reader.done());
+  return request;
 }
 
 constexpr const char* kWhere = "a grant's limits";
@@ -251,6 +243,15 @@ Result<GrantLimits> read_limits(const nlohmann::json& list) {
   return limits;
 }
 
+int pid_of(const nlohmann::json& value) {
+  const auto number = number_of(value).value_or(0);
+  return number > 0 && number <= std::numeric_limits<int>::max() ? static_cast<int>(number) : 0;
+}
+
+int pid_at(const nlohmann::json& object, std::string_view key) {
+  return pid_of(member_at(object, key));
+}
+
 std::string request_line(const MpsRequest& request) {
   Writer writer;
   writer.json["do"] = kDo[request.index()];
@@ -261,13 +262,14 @@ std::string request_line(const MpsRequest& request) {
 Result<MpsRequest> parse_mps_request(std::string_view line) {
   const auto document = json_of(line);
   if (!document.is_object()) return malformed("a request is a JSON object on one line");
-  std::string what;
-  Reader reader(document, "request");
-  reader.text("do", what);
-  TRY(auto request, read_request(document, what));
-  const auto* open = std::get_if<OpenEndpointRequest>(&request);
-  if (open != nullptr && open->terms.any_pod && !open->terms.pod.empty())
-    return malformed("the fields \"pod\" and \"anyPod\" exclude each other");
+  const auto what = text_at(document, "do");
+  if (what == kDo[1]) return read_request<RemoveEndpointRequest>(document);
+  if (what == kDo[2]) return read_request<TerminateRequest>(document);
+  if (what != kDo[0])
+    return malformed("\"do\" must be openEndpoint, removeEndpoint or terminate, not " + in_quotes(what));
+  TRY(auto request, read_request<OpenEndpointRequest>(document));
+  const auto& terms = std::get<OpenEndpointRequest>(request).terms;
+  if (terms.any_pod && !terms.pod.empty()) return malformed("the fields \"pod\" and \"anyPod\" exclude each other");
   return request;
 }
 
@@ -331,11 +333,11 @@ Result<std::vector<Terminated>> read_reply(std::string_view line) {
   }
   std::vector<Terminated> clients;
   for (const auto& client : list_at(reply, "clients")) {
-    const auto pid = number_at(client, "pid").value_or(0);
+    const int pid = pid_at(client, "pid");
     const auto outcome = enum_of<TerminateOutcome>(text_at(client, "outcome"));
-    if (pid <= 0 || pid > std::numeric_limits<int>::max() || !outcome)
+    if (pid == 0 || !outcome)
       return fail(Kind::kInvalid, "tranche mps sent a reply that has a client without pid or outcome");
-    clients.push_back({static_cast<int>(pid), *outcome, text_at(client, "note")});
+    clients.push_back({pid, *outcome, text_at(client, "note")});
   }
   return clients;
 }

@@ -79,6 +79,10 @@ inline constexpr std::size_t kMostPids = 512;  // in one request
 bool is_pool_name(std::string_view name);  // the format of pool names in plans: only such names become paths
 bool is_pod_uid(std::string_view uid);     // at most 63 letters, digits and hyphens
 
+// A process id in a message; 0 if it is absent, or is not one.
+int pid_of(const nlohmann::json& value);
+int pid_at(const nlohmann::json& object, std::string_view key);
+
 std::string request_line(const MpsRequest& request);
 Result<MpsRequest> parse_mps_request(std::string_view line);
 

@@ -20,12 +20,10 @@ namespace {
 
 constexpr Duration kAnswer = std::chrono::seconds(5);
 
-// nullopt: no program answers.
-std::optional<pid_t> ask_running(const std::string& root) {
+// 0: no program answers.
+pid_t ask_running(const std::string& root) {
   const auto answer = os::ask(root + "/mps.sock", "end", kAnswer);
-  if (!answer) return std::nullopt;
-  const auto pid = number_at(json_of(*answer), "pid");
-  return pid ? std::optional(static_cast<pid_t>(*pid)) : std::nullopt;
+  return answer ? mps::pid_at(json_of(*answer), "pid") : 0;
 }
 
 Status wait_for(os::Loop& loop, pid_t pid, Duration patience) {
@@ -54,7 +52,7 @@ void finish_ends(os::Loop& loop, mps::Endings& endings, Duration patience) {
 
 Status end_daemons(const MpsOptions& options, const config::Config& config, const std::string& root) {
   TRY(const auto loop, os::Loop::open());
-  if (const auto pid = ask_running(root)) return wait_for(*loop, *pid, options.stop_patience + kAnswer);
+  if (const auto pid = ask_running(root); pid != 0) return wait_for(*loop, pid, options.stop_patience + kAnswer);
   TRY(const auto lock, lock_mps_root(root));
   TRY(os::Dir folder, os::Dir::open(root));
   const auto endings = std::make_shared<mps::Endings>(*loop, std::move(folder));
