@@ -55,11 +55,10 @@ Result<ControlBinary> described(const std::string& path) {
 }
 
 // Promise: mps/control: The program's help decides whether one server may serve all users.
-TEST(ControlBinary, ReportsItsVersionAndWhetherItServesAllUsers) {
+TEST(ControlBinary, ReportsWhetherItServesAllUsers) {
   const auto got = described(std::string(std::getenv("TRANCHE_BUILD")) + "/standins/nvidia-cuda-mps-control");
   ASSERT_TRUE(got) << to_string(got.error());
   EXPECT_TRUE(got->offers_multiuser);
-  EXPECT_EQ(got->version, 13000);
 }
 
 TEST(ControlBinary, ThatCannotRunIsAnError) {

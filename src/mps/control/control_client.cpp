@@ -13,7 +13,7 @@ namespace tranche::mps {
 namespace {
 
 constexpr const char* kName = "nvidia-cuda-mps-control";
-constexpr Duration kDescription = std::chrono::seconds(10);        // deadline of each question about the program itself
+constexpr Duration kDescription = std::chrono::seconds(10);        // deadline of the question about the program itself
 constexpr Duration kSessionPause = std::chrono::milliseconds(20);  // while another program holds the session
 // What the program prints, on either output and with either exit status, while another program's session is open
 // (docs/internals/evidence/mps-handshake.md).
@@ -52,8 +52,9 @@ void Question::ended(const Result<os::Ended>& ended) {
   const auto& [note, text] = *ended;
   if (text.find(kSessionHeld) != std::string::npos) {
     refused_ = Error{Kind::kConflict, "another client holds the daemon's one control session", program, 0};
-    if (sessions_->try_again(*this)) return;
-    return finish(std::unexpected(*refused_));
+    if (left() <= kSessionPause) return finish(std::unexpected(*refused_));
+    run_.reset();
+    return sessions_->begin_soon(kSessionPause);
   }
   if (!note.signalled && note.code == 0) return finish(text);
   const std::string printed = trimmed(text).empty() ? std::string() : ": " + in_quotes(trimmed(text));
@@ -73,34 +74,20 @@ void Question::finish(const Result<std::string>& result) {
 
 std::unique_ptr<Question> Sessions::ask(std::string input, Duration deadline, Question::Done done) {
   std::unique_ptr<Question> question(new Question(this, std::move(input), deadline, std::move(done)));
-  waiting_.push_back(question.get());
+  questions_.push_back(question.get());
   begin_soon();
   return question;
 }
 
 void Sessions::begin_soon(Duration pause) {
-  if (!turn_.running() && open_ == nullptr && !waiting_.empty()) turn_.start(pause, [this] { begin_next(); });
-}
-
-void Sessions::begin_next() {
-  if (open_ != nullptr || waiting_.empty()) return;
-  open_ = waiting_.front();
-  waiting_.pop_front();
-  open_->begin();
-}
-
-bool Sessions::try_again(Question& question) {
-  if (question.left() <= kSessionPause) return false;
-  question.run_.reset();
-  open_ = nullptr;
-  waiting_.push_front(&question);
-  begin_soon(kSessionPause);
-  return true;
+  if (turn_.running()) return;
+  turn_.start(pause, [this] {
+    if (!questions_.empty() && questions_.front()->run_ == nullptr) questions_.front()->begin();
+  });
 }
 
 void Sessions::leave(const Question& question) {
-  std::erase(waiting_, &question);
-  if (open_ == &question) open_ = nullptr;
+  std::erase(questions_, &question);
   begin_soon();
 }
 
@@ -138,21 +125,12 @@ ProcessEnvironment handed_on(const ProcessEnvironment& ours) {
 
 void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_ptr<Question>& open,
                              std::function<void(Result<ControlBinary>)> done) {
-  const auto run = [&loop, &open, found, done](const char* option,
-                                               const std::function<void(const std::string&)>& then) {
-    const auto sessions = std::make_shared<Sessions>(loop, ControlTarget{{found.path, option}, found.env});
-    open = sessions->ask("", kDescription, [=](const Result<std::string>& text) {
-      (void)sessions;  // as long as the question is open
-      if (text) return then(*text);
-      done(std::unexpected(within(text.error(), "cannot learn about the MPS control program")));
-    });
-  };
-  run("-h", [=](const std::string& help) {
-    run("-v", [=, offers = offers_multiuser(help)](const std::string& version) mutable {
-      found.version = parse_version(version);
-      found.offers_multiuser = offers;
-      done(found);
-    });
+  const auto sessions = std::make_shared<Sessions>(loop, ControlTarget{{found.path, "-h"}, found.env});
+  open = sessions->ask("", kDescription, [=](const Result<std::string>& help) mutable {
+    (void)sessions;  // as long as the question is open
+    if (!help) return done(std::unexpected(within(help.error(), "cannot learn about the MPS control program")));
+    found.offers_multiuser = offers_multiuser(*help);
+    done(found);
   });
 }
 

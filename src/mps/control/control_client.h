@@ -1,8 +1,8 @@
 #pragma once
-// The MPS control program, nvidia-cuda-mps-control: where it is, what it offers (its version, and whether one server
-// can serve all users), and commands to a daemon, which it gets on its stdin. That is the only documented interface;
-// the protocol on the daemon's socket is not documented. Each question has a deadline, after which the program is
-// killed. The answer is everything that the program printed, for mps/control/questions.h to parse. Loop thread.
+// The MPS control program, nvidia-cuda-mps-control: where it is, whether one server can serve all users, and commands
+// to a daemon, which it gets on its stdin. That is the only documented interface; the protocol on the daemon's socket
+// is not documented. Each question has a deadline, after which the program is killed. The answer is everything that the
+// program printed, for mps/control/questions.h to parse. Loop thread.
 #include <deque>
 #include <functional>
 #include <map>
@@ -71,14 +71,11 @@ class Sessions {
  private:
   friend class Question;
   void begin_soon(Duration pause = {});
-  void begin_next();
-  bool try_again(Question& question);  // false: there is no time left
   void leave(const Question& question);
 
   os::Loop& loop_;
   ControlTarget target_;
-  std::deque<Question*> waiting_;
-  Question* open_ = nullptr;
+  std::deque<Question*> questions_;  // the first has the session, or gets it next
   os::Timer turn_{loop_};
 };
 
@@ -87,7 +84,6 @@ class Sessions {
 struct ControlBinary {
   std::string path;
   ProcessEnvironment env;  // the part of our environment that it gets
-  int version = 0;         // 13000; 0 = not reported
   bool offers_multiuser = false;
 };
 
@@ -105,7 +101,7 @@ Result<std::string> find_control_binary(const BinarySearch& search);
 // (TRANCHE_*). Nothing else, because a CUDA variable of ours would become a setting of theirs. Pure.
 ProcessEnvironment handed_on(const ProcessEnvironment& ours);
 
-// Runs the program with -h and then -v; `open` holds the question that is asked, and dropping it cancels both.
+// Runs the program with -h; `open` holds the question, and dropping it cancels it.
 void describe_control_binary(os::Loop& loop, ControlBinary found, std::unique_ptr<Question>& open,
                              std::function<void(Result<ControlBinary>)> done);
 

@@ -19,18 +19,27 @@ constexpr const char* kDenied =
     "by "
     "the root user.\n";
 
-Result<Pids> servers_of(const std::string& text) {
-  const auto reply = parse_health_session({}, "10.0\n" + text);
-  return reply ? Result<Pids>(reply->servers) : std::unexpected(reply.error());
+// To a question about the daemon alone, or about server 840.
+Result<Answered> read(const std::string& text, const DaemonLimits& limits = {}, std::vector<int> servers = {}) {
+  DaemonQuestion question({limits}, std::move(servers));
+  for (int run = 1; run < 4; ++run)
+    if (const auto answer = question.heard(text)) return *answer;
+  return *question.heard(text);
 }
 
-Result<std::string> status_of(const std::string& text) {
-  const auto reply = parse_server_session({}, text);
-  return reply ? Result<std::string>(reply->status) : std::unexpected(reply.error());
+Result<std::vector<int>> servers_of(const std::string& text) {
+  const auto reply = read("10.0\n" + text);
+  return reply ? Result<std::vector<int>>(server_pids(reply->servers)) : std::unexpected(reply.error());
+}
+
+ServerSeen server_in(const std::string& text, const DaemonLimits& limits = {}) {
+  const std::string defaults = limits.memory.size() == 2 ? "10.0\n500M\n500M\n" : "10.0\n";
+  const auto reply = read(defaults + "840\n" + text, limits, {840});
+  return reply && !reply->servers.empty() ? reply->servers.at(0) : ServerSeen{};
 }
 
 Result<Percent> percentage_of(const std::string& text) {
-  const auto reply = parse_health_session({}, text);
+  const auto reply = read(text);
   return reply ? Result<Percent>(reply->defaults.threads) : std::unexpected(reply.error());
 }
 
@@ -39,20 +48,19 @@ TEST(Replies, ListServers) {
   EXPECT_THAT(*servers_of("840\n"), ElementsAre(840));
 }
 
-TEST(Replies, ReportAServersState) {
-  EXPECT_EQ(*status_of("ACTIVE\n"), "ACTIVE");
-  EXPECT_EQ(*status_of("FAULT\n"), "FAULT");
-  EXPECT_EQ(status_of("").error().kind, Kind::kInvalid);
-  EXPECT_EQ(status_of("ACTIVE\nACTIVE\n").error().kind, Kind::kInvalid);
+TEST(Replies, ReportAServersStatus) {
+  EXPECT_EQ(server_in("ACTIVE\n").status, "ACTIVE");
+  EXPECT_EQ(server_in("FAULT\n").status, "FAULT");
+  EXPECT_EQ(server_in(""), ServerSeen{.pid = 840});
+  EXPECT_EQ(server_in("ACTIVE\nACTIVE\n"), ServerSeen{.pid = 840});
 }
 
 // Promise: mps/control: A refusal is an error of its kind although the exit status is 0.
 TEST(Replies, ThatRefuseAreErrorsOfTheirKind) {
-  EXPECT_EQ(status_of("Server 1 not found\n").error().kind, Kind::kNotFound);
   EXPECT_EQ(servers_of(kNoDaemon).error().kind, Kind::kNotFound);
   EXPECT_EQ(percentage_of(kDenied).error().kind, Kind::kDenied);
   EXPECT_EQ(servers_of("Unknown command \"get_server_list\"\n").error().kind, Kind::kUnsupported);
-  EXPECT_EQ(status_of("A server PID is required\n").error().kind, Kind::kInvalid);
+  EXPECT_EQ(servers_of("A server PID is required\n").error().kind, Kind::kInvalid);
   EXPECT_THAT(servers_of(kNoDaemon).error().what, HasSubstr("Cannot find MPS control daemon process"));
   EXPECT_EQ(servers_of(kNoDaemon).error().where, "get_server_list");
 }
@@ -78,56 +86,30 @@ TEST(Replies, ReportMemoryLimits) {
     EXPECT_FALSE(amount_of(text)) << text;
 }
 
+// Promise: mps/control: Each reply of a session is read separately.
 TEST(Replies, OfAServerReportItsLimitsAndItsClients) {
   const DaemonLimits one{{{kUuid, mib(500)}}, Percent::whole(10)};
-  const auto whole = parse_server_session(one, "ACTIVE\n10.0\n500M\n886\n901\n");
-  ASSERT_TRUE(whole) << to_string(whole.error());
-  EXPECT_EQ(whole->limits, one);
-  EXPECT_THAT(whole->clients, ElementsAre(886, 901));
+  const auto whole = server_in("ACTIVE\n10.0\n500M\n886\n901\n", one);
+  EXPECT_EQ(whole.limits, one);
+  EXPECT_THAT(whole.clients, ElementsAre(886, 901));
   // A limit that is not set prints nothing.
-  const auto unset = parse_server_session(one, "ACTIVE\n10.0\n886\n");
-  ASSERT_TRUE(unset && unset->limits);
-  EXPECT_THAT(unset->limits->memory, IsEmpty());
-  EXPECT_THAT(disagreement(one, *unset->limits), HasSubstr("was not read back"));
+  const auto unset = server_in("ACTIVE\n10.0\n886\n", one);
+  ASSERT_TRUE(unset.limits);
+  EXPECT_THAT(unset.limits->memory, IsEmpty());
+  EXPECT_THAT(disagreement(one, *unset.limits), HasSubstr("was not read back"));
   // With two devices it is unknown which one has no limit.
   const DaemonLimits two{{{kUuid, mib(500)}, {kOther, mib(500)}}, Percent::whole(10)};
-  const auto half = parse_server_session(two, "ACTIVE\n10.0\n500M\n886\n");
-  ASSERT_TRUE(half);
-  EXPECT_FALSE(half->limits);
-  EXPECT_THAT(half->clients, ElementsAre(886));
+  const auto half = server_in("ACTIVE\n10.0\n500M\n886\n", two);
+  EXPECT_FALSE(half.limits);
+  EXPECT_THAT(half.clients, ElementsAre(886));
+  EXPECT_EQ(read("10.0\n500M\n", two)->defaults, (DaemonLimits{{}, Percent::whole(10)}));
   // As from a server that is starting.
-  const auto early = parse_server_session(one, "INITIALIZING\n");
-  ASSERT_TRUE(early);
-  EXPECT_FALSE(early->limits);
-  EXPECT_FALSE(parse_server_session(one, "ACTIVE\n10.0\nrubbish\n"));
-}
-
-// Promise: mps/control: Each reply of a session is read separately.
-TEST(Replies, OfASessionAreDistinguished) {
-  EXPECT_THAT(parse_health_session({}, "10.0\n")->servers, IsEmpty());
-  EXPECT_THAT(parse_health_session({}, "10.0\n840\n1271\n")->servers, ElementsAre(840, 1271));
-  EXPECT_FALSE(parse_health_session({}, ""));
-  EXPECT_FALSE(parse_health_session({}, "840\n"));
-  EXPECT_EQ(parse_health_session({}, kNoDaemon).error().kind, Kind::kNotFound);
-  const DaemonLimits two{{{kUuid, mib(4096)}, {kOther, mib(500)}}, Percent::whole(10)};
-  EXPECT_EQ(parse_health_session(two, "10.0\n4G\n500M\n840\n")->defaults, two);
-  EXPECT_EQ(parse_health_session(two, "10.0\n500M\n840\n")->defaults, (DaemonLimits{{}, Percent::whole(10)}))
-      << "it is unknown which one is not set";
-
-  const auto server = parse_server_session({}, "ACTIVE\n886\n901\n");
-  ASSERT_TRUE(server);
-  EXPECT_EQ(server->status, "ACTIVE");
-  EXPECT_THAT(server->clients, ElementsAre(886, 901));
-  EXPECT_EQ(parse_server_session({}, "Server 532 not found\nServer 532 not found\n").error().kind, Kind::kNotFound);
+  EXPECT_EQ(server_in("INITIALIZING\n", one), (ServerSeen{.pid = 840, .status = "INITIALIZING"}));
+  EXPECT_EQ(server_in("ACTIVE\n10.0\nrubbish\n", one), ServerSeen{.pid = 840});
+  EXPECT_EQ(server_in("Server 840 not found\nServer 840 not found\n"), ServerSeen{});
 }
 
 TEST(Replies, OfTheProgramAboutItself) {
-  EXPECT_EQ(
-      parse_version("CUDA MPS Control for Linux/Unix/QNX. Binary version: 13000\nCopyright (C) 2003 - 2025 NVIDIA "
-                    "Corporation.\n\n"),
-      13000);
-  EXPECT_EQ(parse_version("Unrecognized option \n"), 0);
-  EXPECT_EQ(parse_version("Binary version: \n"), 0);
   EXPECT_TRUE(
       offers_multiuser("OPTIONS:\n  -f,--forground           Setup the daemon in the foreground\n"
                        "  -M,--multiuser-server    Enable multi-user mode\n"));

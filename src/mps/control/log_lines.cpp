@@ -27,11 +27,11 @@ bool take_number(std::string_view& text, int& number) {
 }
 
 // "{PID: 554, Context ID: 1}".
-bool take_client(std::string_view& text, int& pid, int* context = nullptr) {
+bool take_client(std::string_view& text, int& pid, int& context) {
   if (!take(text, "{PID: ") || !take_number(text, pid)) return false;
-  if (context != nullptr && take(text, ", Context ID: ")) {
+  if (take(text, ", Context ID: ")) {
     const bool negative = take(text, "-");  // a client may say any number, and the server prints it as a signed one
-    if (take_number(text, *context) && negative) *context = -*context;
+    if (take_number(text, context) && negative) context = -context;
     return take(text, "}");
   }
   const auto brace = text.find('}');
@@ -40,7 +40,7 @@ bool take_client(std::string_view& text, int& pid, int* context = nullptr) {
 }
 
 // In `text`, '#' is the line's pid, '=' its number, '%' another number, '@' a client with its context, which is the
-// line's number, '&' a client whose context does not matter, and '*' anything up to the end.
+// line's number unless '=' follows, and '*' anything up to the end.
 struct Pattern {
   std::string_view text;
   LogWhat what;
@@ -58,7 +58,7 @@ constexpr Pattern kOfServer[] = {
     {"Client @ exiting. Number of active client contexts is *", LogWhat::kContextEnded},
     {"Status of client @ is ACTIVE", LogWhat::kContextBegan},
     {"All clients belonging to error trigging process # will be torn down", LogWhat::kFatalVictim},
-    {"Failed to accept client & with status =*", LogWhat::kClientRefused},
+    {"Failed to accept client @ with status =*", LogWhat::kClientRefused},
     // "recevie": as the server spells it.
     {"Server failed to recevie command with status %, assuming client @ exit", LogWhat::kClientLost},
     {"Server is handling a fatal GPU error.", LogWhat::kFatalHandled},
@@ -74,9 +74,7 @@ bool take_part(std::string_view& text, const char& part, LogLine& line) {
     case '%':
       return take_number(text, other);
     case '@':
-      return take_client(text, line.pid, &line.number);
-    case '&':
-      return take_client(text, line.pid);
+      return take_client(text, line.pid, line.number);
     default:
       return take(text, {&part, 1});
   }

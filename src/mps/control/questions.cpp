@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <set>
 #include <utility>
 
 #include "base/text.h"
@@ -13,8 +13,9 @@ namespace tranche::mps {
 namespace {
 
 using Server = std::optional<int>;  // whose limits; absent: the daemon's defaults
+using Lines = std::vector<std::string_view>;
 
-constexpr const char* kServers = "get_server_list\n";
+constexpr const char* kServers = "get_server_list";
 
 std::string threads_of(std::string_view verb, Server server) {
   if (!server) return fmt::format("{}_default_active_thread_percentage", verb);
@@ -40,39 +41,16 @@ std::string set(const DaemonLimits& limits, Server server = {}) {
   return input + fmt::format("{} {}\n", threads_of("set", server), to_string(limits.threads));
 }
 
-// Queries one server after the other, each in a session of its own.
-Onward ask_next_server(const DaemonLimits& limits, std::vector<int> left, Answered answered) {
-  if (left.empty()) return Event(std::move(answered));
-  const int pid = left.front();
-  left.erase(left.begin());
-  auto input = fmt::format("get_server_status {}\n{}get_client_list {}\n", pid, get(limits, pid), pid);
-  return Exchange{std::move(input), [=](const std::string& reply) {
-                    auto all = answered;
-                    const auto server = parse_server_session(limits, reply);
-                    // A server that exited in between is not the daemon's fault.
-                    if (server || server.error().kind != Kind::kNotFound) {
-                      all.servers.push_back(server.value_or(ServerSeen{}));
-                      all.servers.back().pid = pid;
-                    }
-                    return ask_next_server(limits, left, std::move(all));
-                  }};
-}
-
 // --- replies ---------------------------------------------------------------------------------------------------------
 
 struct Refusal {
-  std::string_view words;  // the beginning of the text or, for "not found", its end
+  std::string_view words;  // the beginning of the text
   Kind kind;
 };
-constexpr std::array<Refusal, 7> kRefusalsBeginWith{{
-    {"Insufficient privileges", Kind::kDenied},
-    {"Not enough privilege", Kind::kDenied},
-    {"Unknown command", Kind::kUnsupported},
-    {"Cannot find MPS control daemon process", Kind::kNotFound},
-    {"Invalid process ", Kind::kNotFound},
-    {"Invalid ", Kind::kInvalid},
-    {"A server PID is required", Kind::kInvalid},
-}};
+constexpr std::array<Refusal, 4> kRefusals{{{"Insufficient privileges", Kind::kDenied},
+                                            {"Not enough privilege", Kind::kDenied},
+                                            {"Unknown command", Kind::kUnsupported},
+                                            {"Cannot find MPS control daemon process", Kind::kNotFound}}};
 
 // The error for a reply that does not match a captured one.
 std::unexpected<Error> unreadable(std::string_view command, std::string_view text, std::string_view expected) {
@@ -80,39 +58,35 @@ std::unexpected<Error> unreadable(std::string_view command, std::string_view tex
               std::string(command));
 }
 
-// The refusal in a reply, if any: it can be any of the lines.
-std::optional<Error> refusal_in(std::string_view command, std::string_view text) {
-  for (const auto line : lines_of(text)) {
-    if (line.starts_with("Server ") && (line.ends_with(" not found") || line.ends_with(" not found!"))) {
-      return Error{Kind::kNotFound, "the control daemon says " + in_quotes(line), std::string(command), 0};
-    }
-    for (const auto& [words, kind] : kRefusalsBeginWith) {
-      if (line.starts_with(words))
-        return Error{kind, "the control daemon says " + in_quotes(line), std::string(command), 0};
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<int> parse_int(std::string_view text, std::uint64_t least, std::uint64_t most) {
-  const auto number = parse_unsigned(text);
-  if (!number || *number < least || *number > most) return std::nullopt;
-  return static_cast<int>(*number);
+// A refusal can be any of the lines.
+Status check_refusal(const Lines& lines) {
+  for (const auto line : lines)
+    for (const auto& [words, kind] : kRefusals)
+      if (line.starts_with(words)) return fail(kind, "the control daemon says " + in_quotes(line), kServers);
+  return {};
 }
 
 std::optional<int> parse_pid(std::string_view text) {
-  return parse_int(text, 1, 4194304);  // the kernel's largest pid_max
+  constexpr std::uint64_t kMost = 4194304;  // the kernel's largest pid_max
+  const auto number = parse_unsigned(text).value_or(0);
+  return number > 0 && number <= kMost ? std::optional(static_cast<int>(number)) : std::nullopt;
 }
 
-Result<Pids> parse_pids(std::string_view command, const std::vector<std::string_view>& lines, std::string_view text) {
-  if (auto refusal = refusal_in(command, text)) return std::unexpected(*refusal);
-  Pids pids;
+Result<std::vector<int>> parse_pids(const Lines& lines) {
+  std::vector<int> pids;
   for (const auto line : lines) {
     const auto pid = parse_pid(line);
-    if (!pid) return unreadable(command, line, "a process id");
+    if (!pid) return unreadable(kServers, line, "a process id");
     pids.push_back(*pid);
   }
   return pids;
+}
+
+// Of "Server 12 not found", which is the reply to each command about a server that has exited.
+std::optional<int> exited_server(std::string_view line) {
+  const auto words = words_of(line);
+  return words.size() == 4 && line.starts_with("Server ") && line.ends_with(" not found") ? parse_pid(words[1])
+                                                                                          : std::nullopt;
 }
 
 std::optional<Percent> percentage_in(std::string_view line) {
@@ -120,14 +94,14 @@ std::optional<Percent> percentage_in(std::string_view line) {
   return percent && *percent != Percent{} && *percent <= Percent::whole(100) ? std::optional(*percent) : std::nullopt;
 }
 
-bool is_state(std::string_view line) {
+bool is_status(std::string_view line) {
   return !line.empty() && line.size() <= 32 &&
          std::ranges::all_of(line, [](char c) { return (c >= 'A' && c <= 'Z') || c == '_'; });
 }
 
 // Removes the answers to get() from the front; a percentage of 0 was not there. Nothing is printed for a device without
 // a limit, so with several devices it is unknown which one is missing: then none has one here.
-DaemonLimits take_limits(const DaemonLimits& limits, std::vector<std::string_view>& lines) {
+DaemonLimits take_limits(const DaemonLimits& limits, Lines& lines) {
   DaemonLimits read{{}, Percent{}};
   if (const auto threads = lines.empty() ? std::nullopt : percentage_in(lines[0])) {
     read.threads = *threads;
@@ -143,13 +117,18 @@ DaemonLimits take_limits(const DaemonLimits& limits, std::vector<std::string_vie
   return read;
 }
 
-// The same, of limits that were set.
-Result<DaemonLimits> take_limits_of(const std::string& who, const DaemonLimits& limits,
-                                    std::vector<std::string_view>& lines) {
+// Without its limits if it does not report all of them, as one that is starting may not. Otherwise unreadable: nothing
+// is known of it.
+ServerSeen read_server(int pid, const DaemonLimits& limits, Lines lines) {
+  ServerSeen server{.pid = pid, .status = std::string(lines[0])};
+  lines.erase(lines.begin());
   auto read = take_limits(limits, lines);
-  if (const auto difference = disagreement(limits, read); !difference.empty())
-    return fail(Kind::kInvalid, difference, who);
-  return read;
+  const bool whole = !read.memory.empty() || limits.memory.size() <= 1;
+  if (whole && read.threads != Percent{}) server.limits = std::move(read);
+  auto clients = parse_pids(lines);
+  if (!clients) return {.pid = pid};
+  server.clients = *std::move(clients);
+  return server;
 }
 
 }  // namespace
@@ -158,97 +137,67 @@ std::vector<std::string> daemon_options(bool multiuser) {
   return multiuser ? std::vector<std::string>{"-f", "-M"} : std::vector<std::string>{"-f"};
 }
 
-Exchange exchange_for(const Ask& action) {
-  return {get(action.limits) + kServers, [action](const std::string& reply) -> Onward {
-            auto daemon = parse_health_session(action.limits, reply);
-            if (!daemon) return Event(QuestionFailed{daemon.error()});
-            return ask_next_server(action.limits, std::move(daemon->servers), {{}, daemon->defaults});
-          }};
-}
-
-Exchange exchange_for(const ApplyLimits& action) {
-  return {set(action.limits, action.server), [action](const std::string& reply) -> Onward {
-            // The next answer shows whether a server refused or has exited.
-            const auto refusal = action.server ? std::nullopt : refusal_in(threads_of("set", {}), reply);
-            if (refusal) return Event(QuestionFailed{*refusal});
-            return exchange_for(Ask{action.limits});
-          }};
-}
-
 std::string quit_daemon(Duration patience) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience).count();
   return fmt::format("quit -t {}\n", seconds);  // the longest wait for clients to exit
 }
 
-Exchange exchange_for_next_clients(const std::string& pool, const std::vector<int>& servers, const DaemonLimits& limits,
-                                   int most_sessions) {
-  return {turn_session(servers, limits), [=](const std::string& reply) -> Onward {
-            const auto running = parse_turn_session(servers, limits, reply);
-            const bool ended_meanwhile = !running && running.error().kind == Kind::kNotFound && !servers.empty();
-            if (!running && !ended_meanwhile) return Event(QuestionFailed{running.error()});
-            if (running && running->servers == servers) return Event(AdmissionLimitsSet{limits, running->defaults});
-            if (most_sessions == 1)
-              return Event(QuestionFailed{{Kind::kUnavailable, "servers of this pool come and go", pool, 0}});
-            const auto next = ended_meanwhile ? std::vector<int>{} : running->servers;
-            return exchange_for_next_clients(pool, next, limits, most_sessions - 1);
-          }};
-}
-
-std::string turn_session(const std::vector<int>& servers, const DaemonLimits& limits) {
-  std::string input = set(limits);
-  for (const int server : servers) input += set(limits, server);
-  input += get(limits);
-  for (const int server : servers) input += get(limits, server);
-  return input + kServers;
-}
-
-Result<DaemonReply> parse_health_session(const DaemonLimits& limits, std::string_view text) {
-  if (auto refusal = refusal_in("get_server_list", text)) return std::unexpected(*refusal);
-  auto lines = lines_of(text);
-  DaemonReply reply{take_limits(limits, lines), {}};
-  if (reply.defaults.threads == Percent{})
-    return unreadable("get_default_active_thread_percentage", text, "a percentage above 0 and up to 100, such as 10.0");
-  TRY(reply.servers, parse_pids("get_server_list", lines, text));
-  return reply;
-}
-
-Result<ServerSeen> parse_server_session(const DaemonLimits& limits, std::string_view text) {
-  if (auto refusal = refusal_in("get_server_status", text)) return std::unexpected(*refusal);
-  auto lines = lines_of(text);
-  if (lines.empty() || !is_state(lines[0]))
-    return unreadable("get_server_status", text, "a server state such as ACTIVE");
-  ServerSeen reply;
-  reply.status = lines[0];
-  lines.erase(lines.begin());
-  // A server that is starting may not know its limits yet: then the pids follow at once.
-  auto read = take_limits(limits, lines);
-  const bool whole = !read.memory.empty() || limits.memory.size() <= 1;
-  if (whole && read.threads != Percent{}) reply.limits = std::move(read);
-  TRY(reply.clients, parse_pids("get_client_list", lines, text));
-  return reply;
-}
-
-Result<DaemonReply> parse_turn_session(const std::vector<int>& servers, const DaemonLimits& limits,
-                                       std::string_view text) {
-  if (auto refusal = refusal_in("set_active_thread_percentage", text)) return std::unexpected(*refusal);
-  auto lines = lines_of(text);
-  // Setting memory prints nothing, and setting a percentage the one that is in effect.
-  lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(std::min(lines.size(), 1 + servers.size())));
-  DaemonReply reply;
-  TRY(reply.defaults, take_limits_of("the daemon's defaults", limits, lines));
-  for (const int server : servers) TRY_STATUS(take_limits_of(fmt::format("server {}", server), limits, lines));
-  TRY(reply.servers, parse_pids("get_server_list", lines, text));
-  return reply;
-}
-
-int parse_version(std::string_view text) {
-  constexpr std::string_view kMark = "Binary version: ";
-  for (const auto line : lines_of(text)) {
-    const auto at = line.find(kMark);
-    if (at == std::string_view::npos) continue;
-    return parse_int(trimmed(line.substr(at + kMark.size())), 0, std::numeric_limits<int>::max()).value_or(0);
+std::string DaemonQuestion::input() const {
+  std::string input;
+  if (what_.set) {
+    input += set(what_.limits);
+    for (const int server : servers_) input += set(what_.limits, server);
   }
-  return 0;
+  input += get(what_.limits) + kServers + '\n';
+  for (const int server : servers_)
+    input += fmt::format("get_server_status {}\n{}get_client_list {}\n", server, get(what_.limits, server), server);
+  return input;
+}
+
+std::optional<Result<Answered>> DaemonQuestion::heard(std::string_view reply) {
+  // The daemon's lines, and those of each server, which begin with its status.
+  std::vector<Lines> parts(1);
+  std::set<int> exited;
+  for (const auto line : lines_of(reply)) {
+    const auto pid = exited_server(line);
+    if (pid) exited.insert(*pid);
+    if (is_status(line)) parts.emplace_back();
+    if (!pid) parts.back().push_back(line);
+  }
+  auto& daemon = parts[0];
+  if (const auto allowed = check_refusal(daemon); !allowed) return std::unexpected(allowed.error());
+  // Setting memory prints nothing, and setting a percentage the one that is in effect.
+  while (what_.set && daemon.size() > 1 && percentage_in(daemon[1])) daemon.erase(daemon.begin());
+  Answered answered{{}, take_limits(what_.limits, daemon)};
+  if (answered.defaults.threads == Percent{})
+    return unreadable("get_default_active_thread_percentage", reply, "a percentage above 0 up to 100, such as 10.0");
+  const auto running = parse_pids(daemon);
+  if (!running) return std::unexpected(running.error());
+  auto asked = servers_;
+  std::erase_if(asked, [&](int pid) { return exited.contains(pid); });
+  if ((*running != servers_ || asked != servers_) && --sessions_left_ > 0) {
+    servers_ = *running;
+    return std::nullopt;
+  }
+  for (const int pid : *running) {
+    const auto place = std::ranges::find(asked, pid);
+    if (place != asked.end() && parts.size() == asked.size() + 1)
+      answered.servers.push_back(read_server(pid, what_.limits, parts[place - asked.begin() + 1]));
+    else if (!exited.contains(pid))
+      answered.servers.push_back({.pid = pid});
+  }
+  return answered;
+}
+
+Status check_held(const DaemonLimits& limits, const Answered& answered) {
+  const auto check = [&](const std::string& who, const DaemonLimits& read) {
+    const auto difference = disagreement(limits, read);
+    return difference.empty() ? Status() : fail(Kind::kInvalid, difference, who);
+  };
+  TRY_STATUS(check("the daemon's defaults", answered.defaults));
+  for (const auto& server : answered.servers)
+    TRY_STATUS(check(fmt::format("server {}", server.pid), server.limits.value_or(DaemonLimits{{}, Percent{}})));
+  return {};
 }
 
 bool offers_multiuser(std::string_view help) {

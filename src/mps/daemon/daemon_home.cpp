@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 
 #include "base/text.h"
 #include "gpu/platform/platform.h"
@@ -158,14 +157,9 @@ std::map<std::string, std::string> libraries_below(const std::string& root) {
   std::map<std::string, std::string> found;
   std::vector<std::string> folders(gpu::kLibraryFolders.begin(), gpu::kLibraryFolders.end());
   folders.emplace_back("/usr/local/nvidia/lib64");
-  for (const auto& folder : folders) {
-    std::error_code error;
-    std::filesystem::directory_iterator entries(root + folder, error);
-    for (; !error && entries != std::filesystem::directory_iterator(); entries.increment(error)) {
-      const std::string name = entries->path().filename().string();
-      if (is_driver_library(name)) found.emplace(name, entries->path().string());
-    }
-  }
+  for (const auto& folder : folders)
+    for (const auto& name : os::names_in(root + folder))
+      if (is_driver_library(name)) found.emplace(name, root + folder + "/" + name);
   return found;
 }
 

@@ -22,11 +22,7 @@ bool is_daemons_fault(Kind kind) {
 }
 
 bool differs(const ServerSeen& server, const Supervisor& s) {
-  return server.limits && !s.turn_unknown && !disagreement(limits_to_set(s), *server.limits).empty();
-}
-
-bool contains(const std::vector<int>& pids, int pid) {
-  return std::ranges::find(pids, pid) != pids.end();
+  return server.limits && !s.turn_problem && !disagreement(limits_to_set(s), *server.limits).empty();
 }
 
 bool has_fault(const ServerSeen& server) {
@@ -38,14 +34,12 @@ std::string serving_note(const Supervisor& s) {
   std::vector<std::string> notes;
   std::vector<int> older;
   for (const auto& server : s.servers)
-    if (server.tries >= kServerTries && differs(server, s)) older.push_back(server.pid);
+    if (s.server_tries >= kServerTries && differs(server, s)) older.push_back(server.pid);
   if (!older.empty())
     notes.push_back(fmt::format("the limits apply to new servers; started before under other limits: server {}",
                                 fmt::join(older, ", ")));
-  if (!s.older_clients.empty())
-    notes.push_back(fmt::format("the limits apply to new clients; these keep what they began with: pid {}",
-                                fmt::join(s.older_clients, ", ")));
-  if (!s.turn_problem.empty()) notes.push_back("a grant's limits could not be set: " + s.turn_problem);
+  if (s.turn_problem && !s.turn_problem->empty())
+    notes.push_back("a grant's limits could not be set: " + *s.turn_problem);
   for (const auto& server : s.servers)
     if (has_fault(server))
       notes.push_back(
@@ -69,7 +63,7 @@ class Turn {
     const bool begins = s_.state == State::kAbsent || s_.state == State::kGivenUp;
     if (same && !begins) return;
     s_.untouched = false;
-    for (auto& server : s_.servers) server.tries = 0;
+    s_.server_tries = 0;
     if (begins) {
       s_.failures = 0;
       return begin();
@@ -103,7 +97,8 @@ class Turn {
 
   void on(const Answered& event) {
     if (!std::exchange(s_.question_due, {})) return;
-    note_servers(event.servers);
+    s_.servers = event.servers;
+    std::erase_if(s_.servers, [&](const ServerSeen& server) { return s_.gone_servers.contains(server.pid); });
     if (s_.state == State::kStarting) {
       s_.mute = false;
       enter(State::kConfiguring, s_.reason);
@@ -120,10 +115,9 @@ class Turn {
       s_.gone_servers.insert(event.pid);
       if (found != s_.servers.end()) s_.servers.erase(found);
     } else if (found == s_.servers.end()) {
-      s_.servers.push_back({.pid = event.pid, .status = event.status, .clients = {}, .limits = {}, .since = now_});
-    } else if (found->status != event.status) {
+      s_.servers.push_back({.pid = event.pid, .status = event.status});
+    } else {
       found->status = event.status;
-      found->since = now_;
     }
     if (s_.state != State::kServing) return;
     s_.reason = serving_note(s_);
@@ -138,15 +132,12 @@ class Turn {
     if (s_.state != State::kServing) return;  // the limits are set in another way in this state
     s_.turn = event.limits;
     if (s_.read_back) s_.read_back = event.defaults;
-    s_.turn_unknown = false;
-    s_.turn_problem.clear();
-    s_.older_clients.clear();  // from now on each client has its own
+    s_.turn_problem.reset();
     s_.reason = serving_note(s_);
   }
 
   void on(const AdmissionLimitsUnknown& event) {
     s_.turn.reset();
-    s_.turn_unknown = true;
     s_.turn_problem = event.why;
     if (s_.state != State::kServing) return;
     s_.reason = serving_note(s_);
@@ -168,7 +159,7 @@ class Turn {
         s_.timer = now_ + settings_.health_every;
         return;
       default:
-        return;  // in Stopping, the timer escalates
+        return;  // in Stopping, the timer kills
     }
   }
 
@@ -227,8 +218,7 @@ class Turn {
 
   void enter_stopping() {
     enter(State::kStopping, "asked to stop");
-    s_.sent_term = false;
-    s_.timer = now_ + settings_.quit_patience;
+    s_.timer = now_ + settings_.quit_patience + settings_.exit_patience;
     open_question(Quit{settings_.quit_patience});
   }
 
@@ -238,41 +228,34 @@ class Turn {
     actions.push_back(std::move(action));
   }
 
-  void ask() {
+  void ask(bool set = false) {
     s_.gone_servers.clear();
-    open_question(Ask{limits_to_set(s_)});
-  }
-  void apply_limits(std::optional<int> server = {}) {
-    s_.gone_servers.clear();
-    open_question(ApplyLimits{limits_to_set(s_), server});
+    open_question(Ask{limits_to_set(s_), set});
   }
 
-  // The daemon's own limits come before its servers'.
   void configure(const DaemonLimits& defaults) {
     const std::string difference = disagreement(limits_to_set(s_), defaults);
-    if (difference.empty() && !s_.turn_unknown) {
+    if (difference.empty() && !s_.turn_problem && with_other_limits() == nullptr) {
       s_.read_back = defaults;
-      if (auto* server = next_with_other_limits()) return set_limits_of(*server);
       return serve();
     }
     if (!difference.empty() && s_.applied) return configuring_failed(difference);
-    s_.applied = true;
-    s_.untouched = s_.turn_unknown = false;
     apply_limits();
   }
 
-  // nullptr: every server has the limits, or refused them.
-  ServerSeen* next_with_other_limits() {
-    const auto found = std::ranges::find_if(
-        s_.servers, [&](const ServerSeen& server) { return server.tries < kServerTries && differs(server, s_); });
-    return found == s_.servers.end() ? nullptr : &*found;
+  // nullptr: every server has the limits, or does not accept them.
+  const ServerSeen* with_other_limits() {
+    const auto found = std::ranges::find_if(s_.servers, [&](const ServerSeen& server) { return differs(server, s_); });
+    if (found == s_.servers.end()) s_.server_tries = 0;
+    return found == s_.servers.end() || s_.server_tries >= kServerTries ? nullptr : &*found;
   }
 
-  void set_limits_of(ServerSeen& server) {
-    ++server.tries;
-    if (!s_.turn)  // otherwise each client has its own
-      s_.older_clients.insert(server.clients.begin(), server.clients.end());
-    apply_limits(server.pid);
+  void apply_limits() {
+    s_.applied = true;
+    s_.untouched = false;
+    s_.turn_problem.reset();
+    ++s_.server_tries;
+    ask(/*set=*/true);
   }
 
   void ping() {
@@ -290,13 +273,12 @@ class Turn {
   void begin() {
     if (s_.dying) {
       s_.timer = now_ + settings_.kill_again;
-      actions.push_back(SignalDaemon{.kill = true});
+      actions.push_back(KillDaemon{});
       s_.reason = "the MPS control daemon was sent SIGKILL and does not end: it hangs in the driver";
       if (s_.state == State::kGivenUp) enter_backing_off(s_.reason, settings_.kill_again);
       return;
     }
     enter(State::kStarting, s_.reason);
-    s_.unanswered_since = now_;
     if (s_.alive) return ask();
     s_.may_have_clients = false;
     s_.restarts += s_.spawned_before ? 1 : 0;
@@ -315,9 +297,9 @@ class Turn {
   }
 
   void still_serving() {
-    if (auto* server = next_with_other_limits()) {
+    if (const auto* server = with_other_limits()) {
       enter(State::kConfiguring, fmt::format("server {} has other limits; they are being applied", server->pid));
-      return set_limits_of(*server);
+      return apply_limits();
     }
     s_.reason = serving_note(s_);
     forget_failures_when_stable();
@@ -333,7 +315,7 @@ class Turn {
   }
 
   void still_mute(const Error& error) {
-    const Duration mute_for = now_ - s_.unanswered_since;
+    const Duration mute_for = now_ - s_.since;
     const Duration patience = s_.may_have_clients ? settings_.mute_patience : settings_.start_deadline;
     // A question that could not be sent is no evidence against a daemon that has clients.
     const bool blame = is_daemons_fault(error.kind) || !s_.may_have_clients;
@@ -356,7 +338,6 @@ class Turn {
     enter(State::kStarting, "");
     s_.mute = true;
     s_.read_back.reset();
-    s_.unanswered_since = now_;
     still_mute(error);
   }
 
@@ -368,7 +349,7 @@ class Turn {
   void kill() {
     if (!s_.alive) return;
     s_.dying = true;
-    actions.push_back(SignalDaemon{.kill = true});
+    actions.push_back(KillDaemon{});
   }
 
   void fail(const std::string& why) {
@@ -395,34 +376,12 @@ class Turn {
       case State::kBackingOff:
         return begin();
       case State::kStopping:
-        return escalate();
+        s_.reason = "asked to stop; it was sent SIGKILL";
+        s_.timer = now_ + settings_.kill_again;
+        return actions.push_back(KillDaemon{});
       default:
         return;
     }
-  }
-
-  void escalate() {
-    if (!std::exchange(s_.sent_term, true)) {
-      s_.timer = now_ + settings_.term_patience;
-      actions.push_back(SignalDaemon{});
-      return;
-    }
-    s_.reason = "asked to stop; it was sent SIGKILL";
-    s_.timer = now_ + settings_.kill_again;
-    actions.push_back(SignalDaemon{.kill = true});
-  }
-
-  void note_servers(std::vector<ServerSeen> servers) {
-    std::erase_if(servers, [&](const ServerSeen& server) { return s_.gone_servers.contains(server.pid); });
-    for (auto& server : servers) {
-      const auto before = std::ranges::find(s_.servers, server.pid, &ServerSeen::pid);
-      server.since = now_;
-      if (before == s_.servers.end()) continue;
-      server.tries = before->tries;
-      if (before->status == server.status) server.since = before->since;
-    }
-    s_.servers = std::move(servers);
-    std::erase_if(s_.older_clients, [pids = client_pids(s_.servers)](int pid) { return !contains(pids, pid); });
   }
 
   Supervisor& s_;

@@ -7,7 +7,7 @@
 //     │      exit, mute│  │  └─ mute: ask again ──┼────────────────────────────┘   │ exit
 //     │                ▼  │ back-off over         ▼                                │
 //     │             BackingOff ◄──────────────────┴────────────────────────────────┘
-//   any ──stop──► Stopping ──exit──► Absent     (quit, then SIGTERM, then SIGKILL)
+//   any ──stop──► Stopping ──exit──► Absent     (quit, then SIGKILL)
 //   too many failures in a row ──► GivenUp ──(desired limits)──► Starting
 //
 // Three further rules. First, the daemon is pinged between questions: it greets each connection at once, so an
@@ -56,18 +56,16 @@ struct SupervisorSettings {
   Duration backoff_longest = std::chrono::seconds(30);
   Duration stable_after = std::chrono::seconds(60);   // serving this long resets the count of failures
   int start_limit = 10;                               // consecutive failures; then GivenUp
-  Duration quit_patience = std::chrono::seconds(10);  // wait after "quit", before SIGTERM
-  Duration term_patience = std::chrono::seconds(5);   // wait after SIGTERM, before SIGKILL
+  Duration quit_patience = std::chrono::seconds(10);  // for clients to exit after "quit"
+  Duration exit_patience = std::chrono::seconds(5);   // for the daemon to exit after that; then SIGKILL
   Duration kill_again = std::chrono::seconds(1);
 };
 
 struct ServerSeen {
   int pid = 0;
-  std::string status;                       // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
-  std::vector<int> clients;                 // host process ids
+  std::string status = {};                  // "INITIALIZING", "ACTIVE", "FAULT"; "" if not reported
+  std::vector<int> clients = {};            // host process ids
   std::optional<DaemonLimits> limits = {};  // for new clients; absent if not reported
-  MonoTime since{};                         // when it entered this status; set by the supervisor, as is the next
-  int tries = 0;                            // times it was sent limits since they changed
   friend bool operator==(const ServerSeen&, const ServerSeen&) = default;
 };
 
@@ -115,37 +113,31 @@ using Event =
                  AdmissionLimitsUnknown, QuestionFailed, Pinged, PingSkipped, LookNow, Replace, Tick, StopAsked>;
 
 struct SpawnDaemon {};  // or adopt the one that runs
-struct Ask {            // the daemon's defaults, and its servers with their clients and limits
-  DaemonLimits limits;  // the devices to query
-};
-struct ApplyLimits {  // then as Ask
-  DaemonLimits limits;
-  std::optional<int> server = {};  // that started with other limits; absent: the daemon's defaults
+struct Ask {            // for the daemon's defaults, and its servers with their clients and limits
+  DaemonLimits limits;  // on the devices to query
+  bool set = false;     // on the daemon and its servers first
 };
 struct PingDaemon {};
 struct OpenEndpoints {};  // link the daemon's socket into every endpoint, or let the relay admit clients
 struct Quit {
   Duration patience{};
 };
-struct SignalDaemon {
-  bool kill = false;  // SIGKILL; otherwise SIGTERM
-};
-using Action = std::variant<SpawnDaemon, Ask, ApplyLimits, PingDaemon, OpenEndpoints, Quit, SignalDaemon>;
+struct KillDaemon {};
+using Action = std::variant<SpawnDaemon, Ask, PingDaemon, OpenEndpoints, Quit, KillDaemon>;
 
 // What is known of the running daemon, and forgotten at its end.
 struct DaemonSeen {
   bool alive = false;  // a daemon process exists
   bool dying = false;  // and was sent SIGKILL
   bool may_have_clients = false;
-  bool untouched = false;                 // adopted, and its limits were not changed
-  bool applied = false;                   // its defaults were set since it is being configured
-  bool mute = false;                      // it served, and then stopped answering
-  std::optional<DaemonLimits> turn;       // memory and threads set for a grant's clients; absent: `desired`'s
-  bool turn_unknown = false;              // setting them failed: nothing to compare with until the next success
-  std::string turn_problem;               // why
-  std::optional<DaemonLimits> read_back;  // what the daemon reports
-  std::vector<ServerSeen> servers;        // from the last answer
-  std::set<int> older_clients;            // clients that connected under other limits and keep them
+  bool untouched = false;                   // adopted, and no limits were changed
+  bool applied = false;                     // the limits were set since it is being configured
+  bool mute = false;                        // it served, and then stopped answering
+  std::optional<DaemonLimits> turn;         // memory and threads set for a grant's clients; absent: `desired`'s
+  std::optional<std::string> turn_problem;  // why setting them failed: nothing to compare with until the next success
+  std::optional<DaemonLimits> read_back;    // what the daemon reports
+  std::vector<ServerSeen> servers;          // from the last answer
+  int server_tries = 0;                     // times that servers with other limits were sent these
   // Exited since the last question about servers was sent: its answer may still list them.
   std::set<int> gone_servers;
   // The daemon greets each connection, as the real one does (docs/internals/evidence/mps-handshake.md). Without a
@@ -166,8 +158,6 @@ struct Supervisor : DaemonSeen {
   int failures = 0;            // consecutive
 
   bool spawned_before = false;
-  bool sent_term = false;  // while stopping: SIGTERM, after "quit"
-  MonoTime unanswered_since{};
   std::optional<MonoTime> timer;
 
   friend bool operator==(const Supervisor&, const Supervisor&) = default;

@@ -87,12 +87,11 @@ inline Rig given_up() {
 inline std::vector<std::string> names(const std::vector<Action>& actions) {
   struct Name {
     std::string operator()(const SpawnDaemon&) const { return "spawn"; }
-    std::string operator()(const Ask&) const { return "ask"; }
-    std::string operator()(const ApplyLimits& action) const { return action.server ? "apply-server" : "apply"; }
+    std::string operator()(const Ask& action) const { return action.set ? "apply" : "ask"; }
     std::string operator()(const PingDaemon&) const { return "ping"; }
     std::string operator()(const OpenEndpoints&) const { return "open-endpoints"; }
     std::string operator()(const Quit&) const { return "quit"; }
-    std::string operator()(const SignalDaemon& action) const { return action.kill ? "kill" : "term"; }
+    std::string operator()(const KillDaemon&) const { return "kill"; }
   };
   std::vector<std::string> out;
   for (const auto& action : actions) out.push_back(std::visit(Name{}, action));

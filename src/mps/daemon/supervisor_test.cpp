@@ -156,15 +156,10 @@ TEST(Supervisor, EveryArrow) {
        [](Rig& r) { r.feed(DaemonExited{"exited with status 0"}); },
        State::kAbsent,
        {}},
-      {"stopping, quit is not enough → SIGTERM", stopping, [](Rig& r) { r.wake(); }, State::kStopping, {"term"}},
-      {"stopping, SIGTERM is not enough → SIGKILL",
-       stopping,
-       [](Rig& r) { r.wake().wake(); },
-       State::kStopping,
-       {"kill"}},
+      {"stopping, quit is not enough → SIGKILL", stopping, [](Rig& r) { r.wake(); }, State::kStopping, {"kill"}},
       {"stopping, SIGKILL is not enough → again",
        stopping,
-       [](Rig& r) { r.wake().wake().wake(); },
+       [](Rig& r) { r.wake().wake(); },
        State::kStopping,
        {"kill"}},
       {"stopping, quit refused → waits for the timer", stopping, [](Rig& r) { r.failed(kMute); }, State::kStopping, {}},
@@ -186,7 +181,7 @@ TEST(Supervisor, ServesOnlyAfterLimitsWereAppliedAndReadBack) {
   Rig rig = starting();
   rig.answer();
   ASSERT_THAT(names(rig.last), ElementsAre("ping", "apply"));
-  EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kLimits);
+  EXPECT_EQ(std::get<Ask>(rig.last.back()).limits, kLimits);
   EXPECT_NE(rig.s.state, State::kServing);
   rig.read(kRead);
   EXPECT_EQ(rig.s.state, State::kServing);
@@ -253,9 +248,7 @@ TEST(Supervisor, GivesUpAfterTheStartLimitAndSaysWhy) {
 
 TEST(Supervisor, EachStepOfAStopHasItsOwnPatience) {
   Rig rig = stopping();
-  EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.quit_patience);
-  rig.wake();
-  EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.term_patience);
+  EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.quit_patience + rig.settings.exit_patience);
   for (int again = 0; again < 2; ++again) {
     rig.wake();
     EXPECT_EQ(wake_at(rig.s), rig.now + rig.settings.kill_again);

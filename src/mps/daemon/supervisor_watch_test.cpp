@@ -12,37 +12,31 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 ServerSeen server_with(int pid, const DaemonLimits& limits, std::vector<int> clients = {}) {
-  return {.pid = pid, .status = "ACTIVE", .clients = std::move(clients), .limits = limits, .since = {}};
+  return {.pid = pid, .status = "ACTIVE", .clients = std::move(clients), .limits = limits};
 }
 
-// The only action: a server gets limits.
-std::pair<int, DaemonLimits> server_limits_of(const Rig& rig) {
-  const auto* action = rig.last.size() == 1 ? std::get_if<ApplyLimits>(&rig.last[0]) : nullptr;
-  return action == nullptr ? std::pair<int, DaemonLimits>() : std::pair(action->server.value_or(0), action->limits);
+// Of the only action, which sets them.
+std::optional<DaemonLimits> set_by(const Rig& rig) {
+  const auto* action = rig.last.size() == 1 ? std::get_if<Ask>(&rig.last[0]) : nullptr;
+  return action != nullptr && action->set ? std::optional(action->limits) : std::nullopt;
 }
 
 TEST(Supervisor, SetsTheNewLimitsOfARunningServerAndReadsThemBackBeforeItServes) {
   Rig rig = serving();
   rig.wake().answer({server_with(12, kRead, {101, 102})});
   rig.feed(Want{kOther}).answer({server_with(12, kRead, {101, 102})});
-  EXPECT_EQ(names(rig.last), std::vector<std::string>{"apply"});
-  rig.read(kReadOther);
-  EXPECT_EQ(server_limits_of(rig), (std::pair{12, kOther}));
+  EXPECT_EQ(set_by(rig), kOther);
   EXPECT_NE(rig.s.state, State::kServing);
-  rig.answer({server_with(12, kReadOther, {101, 102})});
+  rig.feed(Answered{{server_with(12, kReadOther, {101, 102})}, kReadOther});
   ASSERT_EQ(rig.s.state, State::kServing);
-  EXPECT_THAT(rig.s.reason, HasSubstr("apply to new clients; these keep what they began with: pid 101, 102"));
-  rig.wake().answer({server_with(12, kReadOther, {102})});
-  EXPECT_THAT(rig.s.reason, HasSubstr("pid 102"));
-  rig.wake().answer({server_with(12, kReadOther, {103})});
   EXPECT_EQ(rig.s.reason, "");
 }
 
 // Promise: mps/limits/limits: A server that does not take its limits is named.
 TEST(Supervisor, SaysThatAServerDoesNotTakeLimits) {
   Rig rig = serving();
-  rig.feed(Want{kOther}).answer({server_with(12, kRead)}).read(kReadOther);
-  for (int i = 0; i < 2; ++i) rig.answer({server_with(12, kRead)});
+  rig.feed(Want{kOther}).answer({server_with(12, kRead)});
+  for (int i = 0; i < 2; ++i) rig.read(kReadOther);
   ASSERT_EQ(rig.s.state, State::kServing);
   EXPECT_THAT(rig.s.reason, HasSubstr("apply to new servers; started before under other limits: server 12"));
   rig.wake().answer({server_with(12, kRead)});
@@ -55,7 +49,7 @@ TEST(Supervisor, MendsAServerWhoseLimitsSomebodyChanged) {
   Rig rig = serving();
   rig.wake().answer({server_with(12, kReadOther)});
   EXPECT_EQ(rig.s.state, State::kConfiguring);
-  EXPECT_EQ(server_limits_of(rig), (std::pair{12, kLimits}));
+  EXPECT_EQ(set_by(rig), kLimits);
   rig.answer({server_with(12, kRead)});
   EXPECT_EQ(rig.s.state, State::kServing);
 }
@@ -67,19 +61,9 @@ TEST(Supervisor, ComparesServersWithTheLimitsOfTheTurnAndMendsThemToThose) {
   EXPECT_THAT(rig.last, IsEmpty());
   rig.wake().answer({server_with(12, kRead, {101})});
   EXPECT_EQ(rig.s.state, State::kConfiguring);
-  EXPECT_EQ(server_limits_of(rig), (std::pair{12, kOther}));
+  EXPECT_EQ(set_by(rig), kOther);
   rig.answer({server_with(12, kReadOther, {101})});
   EXPECT_EQ(rig.s.state, State::kServing);
-  EXPECT_EQ(rig.s.reason, "") << "its clients have limits of their own";
-}
-
-TEST(Supervisor, WhereClientsComeInByTurnsNobodyIsSaidToKeepOtherLimits) {
-  Rig rig = serving();
-  rig.feed(Want{kOther}).answer({server_with(12, kRead, {101})}).read(kReadOther);
-  rig.answer({server_with(12, kReadOther, {101})});
-  EXPECT_THAT(rig.s.reason, HasSubstr("pid 101"));
-  rig.feed(AdmissionLimitsSet{kLimits, kRead});
-  EXPECT_EQ(rig.s.reason, "");
 }
 
 TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
@@ -88,7 +72,7 @@ TEST(Supervisor, KeepsTheLimitsOfATurnWhileItsOwnChange) {
   const DaemonLimits third{{{kA, mib(7188)}}, Percent{500}};
   rig.feed(Want{third}).answer();
   ASSERT_THAT(names(rig.last), ElementsAre("apply"));
-  EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kOther) << "a client may be connecting";
+  EXPECT_EQ(std::get<Ask>(rig.last.back()).limits, kOther) << "a client may be connecting";
   rig.read(kReadOther);
   EXPECT_EQ(rig.s.state, State::kServing);
 }
@@ -113,7 +97,7 @@ TEST(Supervisor, ANewDaemonHasThePoolsOwnLimits) {
       .feed(Spawned{})
       .answer();
   EXPECT_EQ(names(rig.last).back(), "apply");
-  EXPECT_EQ(std::get<ApplyLimits>(rig.last.back()).limits, kLimits);
+  EXPECT_EQ(std::get<Ask>(rig.last.back()).limits, kLimits);
 }
 
 Rig greeted() {
@@ -169,7 +153,7 @@ TEST(Supervisor, AServerThatStartsEndsTheRest) {
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.rest_every);
   rig.feed(ServerLogged{12, "INITIALIZING"});
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
-  rig.wake().answer({{.pid = 12, .status = "INITIALIZING", .clients = {}, .limits = kRead, .since = {}}});
+  rig.wake().answer({{.pid = 12, .status = "INITIALIZING", .clients = {}, .limits = kRead}});
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every) << "who starts one is about to be its client";
 }
 
@@ -243,11 +227,8 @@ TEST(Supervisor, HearsOfServersFromTheLog) {
   rig.feed(ServerLogged{12, "INITIALIZING"});
   ASSERT_EQ(rig.s.servers.size(), 1u);
   EXPECT_EQ(rig.s.servers[0].status, "INITIALIZING");
-  rig.pass(1s).feed(ServerLogged{12, "ACTIVE"});
-  EXPECT_EQ(rig.s.servers[0].since, rig.now);
-  const MonoTime active = rig.now;
-  rig.pass(1s).feed(ServerLogged{12, "ACTIVE"});
-  EXPECT_EQ(rig.s.servers[0].since, active);
+  rig.feed(ServerLogged{12, "ACTIVE"});
+  EXPECT_EQ(rig.s.servers[0].status, "ACTIVE");
   rig.feed(ServerLogged{12, "FAULT"});
   EXPECT_THAT(rig.s.reason, HasSubstr("handles a fatal GPU error"));
   EXPECT_LE(*wake_at(rig.s), rig.now + rig.settings.fault_every);

@@ -51,12 +51,6 @@ std::optional<Bytes> memory_limit_of(const DaemonLimits& limits, const std::stri
   return found == limits.memory.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string to_string(const DaemonLimits& limits) {
-  std::string text;
-  for (const auto& [uuid, memory] : limits.memory) text += fmt::format("{}={}M ", uuid, memory.in_mib());
-  return text + to_string(limits.threads) + " %";
-}
-
 std::string disagreement(const DaemonLimits& expected, const DaemonLimits& read) {
   for (const auto& [uuid, memory] : expected.memory) {
     const auto holds = memory_limit_of(read, uuid);

@@ -38,7 +38,6 @@ std::optional<Bytes> amount_of(std::string_view text);
 // As the daemon's getter prints it: whole G rounded down, M below 1 G; percentages with one decimal.
 std::string as_printed(Bytes limit);
 std::string as_printed(Percent threads);
-std::string to_string(const DaemonLimits& limits);  // "GPU-…=7188M 5.5 %": for logs
 
 // "" if the daemon, or one of its servers, holds what was set, else a sentence that names the first difference. The
 // getter prints memory in whole G, rounded down, or in M below 1 G, and percentages with one decimal: 14377 MiB and

@@ -37,13 +37,13 @@ TEST(Limits, OfADeviceWithoutOneCanBeReadBack) {
 }
 
 TEST(Limits, AreCommandsByUuidWithUnit) {
-  EXPECT_EQ(exchange_for(ApplyLimits{limits_of(pool())}).input,
+  EXPECT_EQ(DaemonQuestion({limits_of(pool()), true}, {}).input(),
             "set_default_device_pinned_mem_limit " + kA + " 14377M\nset_default_device_pinned_mem_limit " + kB +
-                " 500M\nset_default_active_thread_percentage 25\n");
-  EXPECT_EQ(exchange_for(Ask{limits_of(pool())}).input,
-            "get_default_active_thread_percentage\nget_default_device_pinned_mem_limit " + kA +
-                "\nget_default_device_pinned_mem_limit " + kB + "\nget_server_list\n");
-  EXPECT_EQ(exchange_for(ApplyLimits{{{}, Percent{1250}}}).input, "set_default_active_thread_percentage 12.5\n");
+                " 500M\nset_default_active_thread_percentage 25\nget_default_active_thread_percentage\n"
+                "get_default_device_pinned_mem_limit " +
+                kA + "\nget_default_device_pinned_mem_limit " + kB + "\nget_server_list\n");
+  EXPECT_THAT(DaemonQuestion({{{}, Percent{1250}}, true}, {}).input(),
+              testing::StartsWith("set_default_active_thread_percentage 12.5\n"));
 }
 
 // Promise: mps/limits/limits: Limits are compared as the getter rounds them.

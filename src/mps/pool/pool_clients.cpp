@@ -7,7 +7,6 @@
 
 #include "mps/pool/pool_daemon.h"
 #include "os/clock/clock.h"
-#include "os/log/log.h"
 
 namespace tranche::mps {
 void ListedClients::heard(std::uint64_t asked, const std::vector<int>& pids) {
@@ -81,17 +80,17 @@ void PoolDaemon::end_clients(const std::vector<int>& pids, Endings::Done done) {
   if (std::ranges::none_of(targets, [](const Target& each) { return each.unlisted.has_value(); }))
     return end_targets(std::move(targets), std::move(done));
   const auto query = side_queries_.emplace(side_queries_.end());
-  converse(*query, exchange_for(Ask{state_.desired}),
-           [=, this, asked = os::boot_ticks(), done = std::move(done)](const Event& event) mutable {
-             side_queries_.erase(query);
-             if (const auto* answered = std::get_if<Answered>(&event)) heard_servers(asked, answered->servers);
-             for (auto& target : targets) {
-               if (!target.unlisted) continue;
-               target.otherwise = "the servers of the pool do not know this process";
-               if (client(target.pid) == target.unlisted) target.processes = {*target.unlisted};
-             }
-             end_targets(std::move(targets), std::move(done));
-           });
+  ask(*query, {{state_.desired}, servers()},
+      [=, this, asked = os::boot_ticks(), done = std::move(done)](const Result<Answered>& answered) mutable {
+        side_queries_.erase(query);
+        if (answered) heard_servers(asked, answered->servers);
+        for (auto& target : targets) {
+          if (!target.unlisted) continue;
+          target.otherwise = "the servers of the pool do not know this process";
+          if (client(target.pid) == target.unlisted) target.processes = {*target.unlisted};
+        }
+        end_targets(std::move(targets), std::move(done));
+      });
 }
 
 void PoolDaemon::end_targets(std::vector<Target> targets, Endings::Done done) {
@@ -154,7 +153,7 @@ Terminated PoolDaemon::Target::outcome_in(const std::vector<Terminated>& outcome
 // (docs/internals/mps-contract.md, "A grant's own limits").
 
 bool PoolDaemon::holds(const DaemonLimits& limits) const {
-  return !state_.turn_unknown && limits_to_set(state_) == limits;
+  return !state_.turn_problem && limits_to_set(state_) == limits;
 }
 
 void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
@@ -163,16 +162,18 @@ void PoolDaemon::set_next_limits(const DaemonLimits& limits, Done done) {
   if (next_limits_) return done(fail(Kind::kUnavailable, "the limits of a different grant came first", settings_.id));
   if (holds(limits)) return done({});
   next_limits_ = std::make_unique<LimitsChange>(limits, std::move(done));
-  converse(next_limits_->question, exchange_for_next_clients(settings_.id, servers(), limits),
-           [this](const Event& event) { next_limits_set(event); });
+  ask(next_limits_->question, {{limits, /*set=*/true}, servers()},
+      [this](const Result<Answered>& answered) { next_limits_set(answered); });
 }
 
-void PoolDaemon::next_limits_set(const Event& event) {
+void PoolDaemon::next_limits_set(const Result<Answered>& answered) {
   const auto was = std::move(next_limits_);
-  const auto* failed = std::get_if<QuestionFailed>(&event);
-  if (failed == nullptr) log::debug("pool.limits", {{"pool", settings_.id}, {"next", to_string(was->limits)}});
-  feed(failed == nullptr ? event : AdmissionLimitsUnknown{to_string(failed->error)});
-  was->done(failed == nullptr ? Status() : std::unexpected(failed->error));
+  const Status set = answered ? check_held(was->limits, *answered) : std::unexpected(answered.error());
+  if (set)
+    feed(AdmissionLimitsSet{was->limits, answered->defaults});
+  else
+    feed(AdmissionLimitsUnknown{to_string(set.error())});
+  was->done(set);
 }
 
 // The daemon does not serve any more.

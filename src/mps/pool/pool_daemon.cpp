@@ -162,7 +162,7 @@ class Prover {
 
   void finish(const ProofReading& reading) {
     turn_.reset();
-    pool_.feed(ProofEnded{reading.verdict, reading.reason, !clients().empty(), !pool_.servers().empty()});
+    pool_.feed(ProofEnded{reading, !clients().empty(), !pool_.servers().empty()});
   }
 
   std::vector<int> clients() const {
@@ -412,35 +412,32 @@ void PoolDaemon::daemon_ended(const os::ExitNote& note) {
   feed(DaemonExited{os::to_string(note)});
 }
 
-void PoolDaemon::converse(std::unique_ptr<Question>& open, Exchange what, const std::function<void(Event)>& done) {
-  open = sessions_.ask(std::move(what.input), settings_.supervisor.question_deadline,
-                       [=, this, &open, then = std::move(what.then)](const Result<std::string>& reply) mutable {
-                         if (!reply) return done(QuestionFailed{reply.error()});
-                         auto onward = then(*reply);
-                         auto* more = std::get_if<Exchange>(&onward);
-                         if (more == nullptr) return done(std::get<Event>(std::move(onward)));
-                         converse(open, std::move(*more), done);
+void PoolDaemon::ask(std::unique_ptr<Question>& open, DaemonQuestion what, Heard done) {
+  auto input = what.input();
+  open = sessions_.ask(std::move(input), settings_.supervisor.question_deadline,
+                       [=, this, &open, done = std::move(done)](const Result<std::string>& reply) mutable {
+                         if (!reply) return done(std::unexpected(reply.error()));
+                         if (auto answered = what.heard(*reply)) return done(*std::move(answered));
+                         ask(open, std::move(what), std::move(done));
                        });
 }
 
 // The daemon serves one connection at a time. Our own CUDA start does not use a relay, so while it waits for a stuck
 // server, the daemon answers no other connection. That is a finding about the server, and the start's deadline ends it.
-void PoolDaemon::ask(const DaemonLimits& limits, const Exchange& exchange) {
-  converse(question_, exchange, [=, this, asked = os::boot_ticks(), was_held = proof_pid() != 0](Event event) {
-    // The start may have ended a moment ago: the daemon had no time to answer since.
-    const auto* failed = std::get_if<QuestionFailed>(&event);
-    if (failed != nullptr && failed->error.kind == Kind::kTimeout && (was_held || proof_pid() != 0))
-      return ask(limits, exchange);
-    if (auto* answered = std::get_if<Answered>(&event)) {
-      heard_servers(asked, answered->servers);
-      for (auto& server : answered->servers) {
-        remember(server.pid);
-        // The limits changed during the query: the values read do not describe the present ones.
-        if (limits != limits_to_set(state_)) server.limits.reset();
-      }
-    }
-    feed(std::move(event));
-  });
+void PoolDaemon::act(const Ask& action) {
+  ask(question_, {action, servers()},
+      [=, this, asked = os::boot_ticks(), was_held = proof_pid() != 0](Result<Answered> answered) {
+        // The start may have ended a moment ago: the daemon had no time to answer since.
+        if (!answered && answered.error().kind == Kind::kTimeout && (was_held || proof_pid() != 0)) return act(action);
+        if (!answered) return feed(QuestionFailed{answered.error()});
+        heard_servers(asked, answered->servers);
+        for (auto& server : answered->servers) {
+          remember(server.pid);
+          // The limits changed during the query: the values read do not describe the present ones.
+          if (action.limits != limits_to_set(state_)) server.limits.reset();
+        }
+        feed(*std::move(answered));
+      });
 }
 
 void PoolDaemon::act(const PingDaemon&) {
@@ -464,8 +461,8 @@ void PoolDaemon::act(const Quit& action) {
                             [](const Result<std::string>&) {});  // its exit is the answer
 }
 
-void PoolDaemon::act(const SignalDaemon& action) {
-  if (daemon_) (void)daemon_->signal(action.kill ? SIGKILL : SIGTERM);
+void PoolDaemon::act(const KillDaemon&) {
+  if (daemon_) (void)daemon_->signal(SIGKILL);
 }
 
 void PoolDaemon::remember(pid_t server) {

@@ -168,26 +168,24 @@ class PoolDaemon {
   void arm_timer();
 
   void act(const SpawnDaemon&);
-  void act(const Ask& action) { ask(action.limits, exchange_for(action)); }
-  void act(const ApplyLimits& action) { ask(action.limits, exchange_for(action)); }
+  void act(const Ask& action);
   void act(const PingDaemon&);
   void act(const OpenEndpoints&);
   void act(const Quit& action);
-  void act(const SignalDaemon& action);
+  void act(const KillDaemon&);
 
   Result<bool> adopt();  // true: a daemon of ours runs and is now watched
   Status spawn();
   void daemon_ended(const os::ExitNote& note);
-  void ask(const DaemonLimits& limits, const Exchange& exchange);  // of the supervisor
-  // Steps through the exchange until it produces an event, which is QuestionFailed if a run fails. `done` runs once, in
-  // a callback of its own. `open` holds the question; dropping that ends it all.
-  void converse(std::unique_ptr<Question>& open, Exchange what, const std::function<void(Event)>& done);
+  // `done` runs once, in a callback of its own. `open` holds the run; dropping that ends it all.
+  using Heard = std::function<void(Result<Answered>)>;
+  void ask(std::unique_ptr<Question>& open, DaemonQuestion what, Heard done);
   struct LimitsChange {
     DaemonLimits limits;
     Done done;
     std::unique_ptr<Question> question = {};
   };
-  void next_limits_set(const Event& event);
+  void next_limits_set(const Result<Answered>& answered);
   void abandon_next_limits();
   std::vector<int> servers() const { return server_pids(state_.servers); }             // as listed last
   std::vector<int> clients_of_servers() const { return client_pids(state_.servers); }  // the same

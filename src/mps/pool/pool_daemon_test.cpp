@@ -95,7 +95,7 @@ TEST_F(PoolTest, StopLeavesNoProcess) {
 // Promise: mps/daemon: A daemon that does not stop is killed.
 TEST_F(PoolTest, KillsADaemonThatWillNotStop) {
   fast_.quit_patience = 200ms;
-  fast_.term_patience = 100ms;
+  fast_.exit_patience = 100ms;
   serve();
   const pid_t pid = pool_->daemon_pid();
   ASSERT_GT(pid, 0);
@@ -249,7 +249,7 @@ TEST_F(PoolTest, GivesAnAdoptedDaemonTheLimitsItLacks) {
 // Promise: mps/limits/limits: Changed limits reach a running server for clients to come.
 TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   serve();
-  const pid_t client = start_client({"--hold"});
+  (void)start_client({"--hold"});
   ASSERT_TRUE(until([&] { return live_clients(pool_->supervisor()) > 0; }));
   const pid_t pid = pool_->daemon_pid();
   const pid_t server = pool_->supervisor().servers[0].pid;
@@ -260,12 +260,9 @@ TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "20.0\n");
   EXPECT_EQ(ask_daemon("get_active_thread_percentage " + std::to_string(server)), "20.0\n");
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + std::to_string(server) + " " + kUuid), "28G\n");
-  EXPECT_THAT(pool_->supervisor().reason, HasSubstr("these keep what they began with: pid " + std::to_string(client)));
   (void)start_client({"--hold"});
   EXPECT_THAT(output_.front(), HasSubstr("\"runs_on\":12"));
   EXPECT_THAT(output_.back(), HasSubstr("\"runs_on\":26"));
-  clients_.clear();
-  EXPECT_TRUE(until([&] { return pool_->supervisor().reason.empty(); })) << pool_->supervisor().reason;
 }
 
 // Promise: mps/limits/limits: Limits that a foreign process changed are restored.

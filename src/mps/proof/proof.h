@@ -74,9 +74,7 @@ struct Doubt {         // new clients may be unable to start: a fatal fault
 struct FaultHandled {  // whether a server of the pool is in FAULT now
   bool now = false;
 };
-struct ProofEnded {
-  ProofVerdict verdict = ProofVerdict::kPassed;
-  std::string reason;
+struct ProofEnded : ProofReading {
   bool has_clients = false;  // of the pool, without the proof's own process
   bool has_servers = false;
 };

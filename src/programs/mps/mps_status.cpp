@@ -38,12 +38,11 @@ Json limits_of_server(const mps::ServerSeen& server) {
   return {{"memory", std::move(memory)}, {"threads", mps::as_printed(server.limits->threads)}};
 }
 
-Json servers_of(const mps::Supervisor& s, MonoTime now) {
+Json servers_of(const mps::Supervisor& s) {
   Json list = Json::array();
   for (const auto& server : s.servers) {
     list.push_back({{"pid", server.pid},
                     {"status", server.status},
-                    {"sinceMs", milliseconds_of(now - server.since)},
                     {"clients", server.clients},
                     {"limits", limits_of_server(server)}});
   }
@@ -116,7 +115,7 @@ Json pool_of(const std::string& id, const mps::Pool& pool, const MpsView& view) 
             {"sinceMs", daemon != nullptr ? milliseconds_of(view.now - s.since) : 0},
             {"reason", join(reasons, "; ")},
             {"daemonPid", daemon != nullptr ? daemon->daemon_pid() : 0},
-            {"servers", servers_of(s, view.now)},
+            {"servers", servers_of(s)},
             {"clients", {{"live", mps::live_clients(s)}, {"most", pool.planned().max_clients}}},
             {"limits", limits_of(pool, s)},
             {"restarts", s.restarts},
