@@ -13,6 +13,7 @@
 #include "mps/relay/relay_packet.h"
 #include "os/files/files.h"
 #include "os/process/threads.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::mps {
 namespace {
@@ -44,7 +45,7 @@ bool is_ours(pid_t pid) {
 // full, it is not visible, or the one that is recorded has exited and others hold the socket (its pid may be reused; a
 // kernel before Linux 6.5 does not report that).
 std::optional<pid_t> listener_of(const std::string& socket) {
-  const auto fd = connect_to_daemon(socket);
+  const auto fd = os::connect_to(socket, SOCK_SEQPACKET);
   if (!fd) return std::nullopt;
   const auto peer = peer_of(fd->get());
   return peer.sender.pid > 0 && peer.lives() ? std::optional(static_cast<pid_t>(peer.sender.pid)) : std::nullopt;

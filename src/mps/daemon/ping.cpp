@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "mps/relay/handshake.h"
 #include "mps/relay/relay_packet.h"
+#include "os/socket/unix_socket.h"
 
 namespace tranche::mps {
 namespace {
@@ -20,9 +21,10 @@ constexpr Duration kHeardTogether = std::chrono::milliseconds(1);
 
 Ping::Ping(os::Loop& loop, const std::string& socket, Duration deadline, Done done)
     : loop_(loop), socket_(socket), until_(loop.now() + deadline), deadline_(deadline), done_(std::move(done)) {
-  auto connected = connect_to_daemon(socket_);
+  auto connected = os::connect_to(socket_, SOCK_SEQPACKET);
   if (!connected) {
     Error error = std::move(connected).error();
+    if (error.code != 0) error.what = "cannot connect to the MPS daemon";
     if (error.code == EAGAIN)  // its queue of connections is full
       error = {Kind::kTimeout, "the daemon accepts no more connections", socket_, 0};
     timer_.start(Duration{}, [this, error] { finish(std::unexpected(error)); });

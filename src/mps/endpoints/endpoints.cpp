@@ -36,7 +36,7 @@ Endpoints::Endpoints(EndpointsContext& context, const std::string& pool, Endpoin
     : context_(context),
       id_(pool),
       owner_(owner),
-      files_(context.settings.paths, pool),
+      terms_(context.settings.paths.pool(pool) + "/limits"),
       newcomers_timer_(context.loop) {
   context_.all.push_back(this);
 }
@@ -263,7 +263,7 @@ Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
   const auto before = known == nullptr ? EndpointTerms() : known->terms;
   if (known != nullptr && before == terms) return {};
   // A file that cannot be read admits no client until a request has the limits.
-  if (terms.limits || known == nullptr || known->unreadable.empty()) TRY_STATUS(files_.keep(grant, terms));
+  if (terms.limits || known == nullptr || known->unreadable.empty()) TRY_STATUS(keep_terms(terms_, grant, terms));
   Endpoint& endpoint = endpoint_of(grant);
   endpoint.terms = terms;
   if (terms.any_pod) endpoint.first_pod.clear();
@@ -283,7 +283,7 @@ Status Endpoints::keep(const std::string& grant, const EndpointTerms& terms) {
 }
 
 void Endpoints::recall(const std::string& grant) {
-  auto terms = files_.read(grant);
+  auto terms = read_terms(terms_, grant);
   Endpoint& endpoint = endpoint_of(grant);
   if (terms) {
     endpoint.terms = *std::move(terms);
@@ -401,7 +401,7 @@ Status Endpoints::open_for(const OpenEndpointRequest& request) {
   auto opened = listen(grant);
   if (opened || there != nullptr) return opened;
   endpoints_.erase(grant);
-  if (const auto kept = files_.keep(grant, {}); !kept)
+  if (const auto kept = keep_terms(terms_, grant, {}); !kept)
     log::warning("endpoint.limits_not_kept", {{"pool", id_}, {"grant", grant}, {"why", kept.error()}});
   return opened;
 }
@@ -470,7 +470,7 @@ Status Endpoints::remove_endpoint(const std::string& grant, std::optional<std::u
   if (const auto* there = find_in(endpoints_, grant); made && there != nullptr && there->made != *made)
     return fail(Kind::kConflict, "the grant's endpoint has been replaced: it has a new tenant", grant);
   TRY_STATUS(vacate(grant));
-  TRY_STATUS(files_.keep(grant, {}));
+  TRY_STATUS(keep_terms(terms_, grant, {}));
   log::info("endpoint.removed", {{"pool", id_}, {"grant", grant}});
   context_.on_change();
   return {};

@@ -62,17 +62,10 @@ class LogPace {
 // The files about the grants of a pool, `<mps-root>/pools/<pool>/limits/<grant>`: beside the endpoints and not in them,
 // so that no container ever sees them. A file is written before the endpoint listens and goes after it, so that there
 // is never an endpoint whose limits were forgotten; one that an interrupted start leaves is replaced by the grant's
-// next endpoint. Loop thread only.
-class GrantFiles {
- public:
-  GrantFiles(const grants::Paths& paths, const std::string& pool) : folder_(paths.pool(pool) + "/limits") {}
-
-  Result<EndpointTerms> read(const std::string& grant) const;  // the default ones without a file
-  Status keep(const std::string& grant, const EndpointTerms& terms) const;
-
- private:
-  std::string folder_;
-};
+// next endpoint.
+Result<EndpointTerms> read_terms(const std::string& folder,
+                                 const std::string& grant);  // the default ones without a file
+Status keep_terms(const std::string& folder, const std::string& grant, const EndpointTerms& terms);
 
 // Inspects a process before it becomes a client. A process that started with an environment that lifts its memory limit
 // is refused, because the driver would enforce no limit at all for it (mps/limits/limits.h). This catches mistakes, not
@@ -345,7 +338,7 @@ class Endpoints final : public Admission, public RelayOwner {
   EndpointsContext& context_;
   const std::string id_;
   EndpointsPool& owner_;
-  const GrantFiles files_;
+  const std::string terms_;  // the folder with those of its grants
   bool stored_ = true;  // the last attempt to store the relay's clients succeeded; before the relay: ~Relay may store
   std::unique_ptr<Relay> relay_;  // null: endpoints are links
   std::string link_reason_;

@@ -60,8 +60,8 @@ constexpr std::size_t kLongestClientFile = 8 << 20;  // about 9 KB for a client 
 
 }  // namespace
 
-Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
-  const auto dir = os::Dir::open(folder_);
+Result<EndpointTerms> read_terms(const std::string& folder, const std::string& grant) {
+  const auto dir = os::Dir::open(folder);
   const auto text = dir ? dir->read(grant, kLongestFile) : std::unexpected(dir.error());
   if (!text && text.error().kind == Kind::kNotFound) return EndpointTerms{};
   auto terms = text ? parse_terms(*text) : std::unexpected(text.error());
@@ -70,13 +70,11 @@ Result<EndpointTerms> GrantFiles::read(const std::string& grant) const {
 }
 
 // Not synced to the disk: a power failure ends the clients too, and kubelet asks for their shares again.
-Status GrantFiles::keep(const std::string& grant, const EndpointTerms& terms) const {
-  const bool none = terms == EndpointTerms();
-  const auto dir = none ? os::Dir::open(folder_) : os::Dir::create(folder_, kOursAlone);
-  if (none && !dir && dir.error().kind == Kind::kNotFound) return {};
-  const Status kept = !dir   ? Status(std::unexpected(dir.error()))
-                      : none ? dir->remove_tree(grant)
-                             : os::write_kept(*dir, grant, render_terms(terms), 0600);
+Status keep_terms(const std::string& folder, const std::string& grant, const EndpointTerms& terms) {
+  const auto dir = os::Dir::create(folder, kOursAlone);
+  const Status kept = !dir                       ? Status(std::unexpected(dir.error()))
+                      : terms == EndpointTerms() ? dir->remove_tree(grant)
+                                                 : os::write_kept(*dir, grant, render_terms(terms), 0600);
   if (!kept) return std::unexpected(within(kept.error(), "cannot keep the grant's limits"));
   return {};
 }

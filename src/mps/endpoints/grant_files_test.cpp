@@ -23,29 +23,29 @@ class GrantFilesTest : public ::testing::Test {
   }
   os::Scratch scratch_;
   grants::Paths paths_{scratch_.path()};
-  GrantFiles files_{paths_, "gpu-1"};
+  const std::string folder_ = paths_.pool("gpu-1") + "/limits";
 };
 
 TEST_F(GrantFilesTest, LimitsAreKeptWhereOnlyWeCanReadThem) {
-  EXPECT_EQ(*files_.read(kGrant), EndpointTerms());
+  EXPECT_EQ(*read_terms(folder_, kGrant), EndpointTerms());
   const EndpointTerms terms{.limits = kLimits, .pod = "3f-2a"};
-  ASSERT_TRUE(files_.keep(kGrant, terms));
-  EXPECT_EQ(*files_.read(kGrant), terms);
-  EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits"), 0700u);
-  EXPECT_EQ(mode_of(paths_.pool("gpu-1") + "/limits/" + kGrant), 0600u);
+  ASSERT_TRUE(keep_terms(folder_, kGrant, terms));
+  EXPECT_EQ(*read_terms(folder_, kGrant), terms);
+  EXPECT_EQ(mode_of(folder_), 0700u);
+  EXPECT_EQ(mode_of(folder_ + "/" + kGrant), 0600u);
   EXPECT_EQ(paths_.endpoints("gpu-1").find("/limits"), std::string::npos) << "a container sees its endpoint";
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(files_.keep(kGrant, {}));
-    EXPECT_EQ(*files_.read(kGrant), EndpointTerms());
+    ASSERT_TRUE(keep_terms(folder_, kGrant, {}));
+    EXPECT_EQ(*read_terms(folder_, kGrant), EndpointTerms());
   }
 }
 
 TEST_F(GrantFilesTest, LimitsThatCannotBeReadAreAnErrorAndNotNothing) {
-  const auto dir = os::Dir::create(paths_.pool("gpu-1") + "/limits");
+  const auto dir = os::Dir::create(folder_);
   for (const std::string& text : {std::string("GPU-3f2a"), std::string(R"({"limits":[]})"),
                                   std::string(R"({"memory":1})"), std::string(1 << 20, 'x')}) {
     ASSERT_TRUE(dir->write_atomically(kGrant, text));
-    const auto read = files_.read(kGrant);
+    const auto read = read_terms(folder_, kGrant);
     ASSERT_FALSE(read);
     EXPECT_THAT(to_string(read.error()), HasSubstr("the grant's limits cannot be read"));
   }

@@ -42,11 +42,9 @@ void PoolDaemon::heard_servers(std::uint64_t asked, const std::vector<ServerSeen
   settings_.admission->servers_listed(asked, server_pids(servers), clients);
 }
 
-// The relay holds its clients' processes: each pid that it reports is alive.
+// The relay holds its clients' processes: each pid that it knows is alive.
 std::optional<os::ProcessRef> PoolDaemon::client(int pid) const {
-  const auto relayed = settings_.admission->relay_clients();
-  if (!relayed || std::ranges::find(*relayed, pid) == relayed->end()) return listed_.find(pid);
-  return os::process_ref(pid);
+  return settings_.admission->grant_of(pid) != nullptr ? os::process_ref(pid) : listed_.find(pid);
 }
 
 std::vector<int> PoolDaemon::clients() const {

@@ -146,12 +146,6 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name) {
   return fd;
 }
 
-Result<os::Fd> connect_to_daemon(const std::string& path) {
-  auto fd = os::connect_to(path, SOCK_SEQPACKET);
-  if (!fd && fd.error().code != 0) return fail_errno("cannot connect to the MPS daemon", path, fd.error().code);
-  return fd;
-}
-
 bool Peer::lives() const {
   return pidfd ? !os::has_ended(pidfd) : sender.pid <= 0;
 }

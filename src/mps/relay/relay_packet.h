@@ -27,7 +27,6 @@ Status send_packet(int fd, std::string_view bytes, std::span<const os::Fd> descr
 // Creates a listening socket `name` in a directory, accessible to every user; atomically replaces any file there. Its
 // path may be longer than a socket address.
 Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name);
-Result<os::Fd> connect_to_daemon(const std::string& path);
 
 // The process that connected. The socket keeps the pid of a process that has exited, even if another process reuses the
 // pid; therefore the process itself is held.

@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "os/socket/unix_socket.h"
+
 namespace tranche::mps {
 
 RelayPassage::RelayPassage(Relay& relay, std::uint64_t id, std::string grant, os::Fd client)
@@ -322,7 +324,7 @@ Status RelayPassage::reserve_descriptors() {
 
 Status RelayPassage::connect(const std::string& path) {
   const auto self = shared_from_this();
-  TRY(os::Fd connected, connect_to_daemon(path));
+  TRY(os::Fd connected, os::connect_to(path, SOCK_SEQPACKET));
   TRY_STATUS(reserve_descriptors());  // what the exchange needs, before the daemon accepts the client
   daemon_.fd = std::move(connected);
   happens(watch(daemon_) ? RelayEvent::kConnected : RelayEvent::kDaemonGone);
