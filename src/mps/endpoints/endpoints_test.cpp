@@ -332,6 +332,7 @@ TEST_F(EndpointsTest, AnEndpointThatCannotBeOpenedIsNotListed) {
   const std::string limits =
       R"(,"limits":[{"uuid":"GPU-3f2a1b4c-0000-1111-2222-333344445555","memoryMiB":1024,"threadsHundredths":2500}])";
   const std::string folder = paths_.pool(kPool) + "/limits";
+  fs::remove(folder);
   ASSERT_TRUE((*os::Dir::create(paths_.pool(kPool))).write_atomically("limits", "in the folder's place"));
   EXPECT_THAT(ask("8899aabbccddeeff", limits), HasSubstr("\"ok\":false"));
   EXPECT_EQ(document()["endpoints"].size(), 1u) << document();
