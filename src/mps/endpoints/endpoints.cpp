@@ -220,10 +220,9 @@ RelayOwner::Refusal Endpoints::refuses(const std::string& grant, int pid) {
 }
 
 std::vector<int> Endpoints::clients_of(const std::string& grant) const {
-  if (relay_) return relay_->clients().of(grant);
-  std::vector<int> pids;
+  auto pids = relay_ ? relay_->clients().of(grant) : std::vector<int>{};
   for (const auto& [pid, client] : seen_)
-    if (client.grant == grant) pids.push_back(pid);
+    if (client.grant == grant && os::process_ref(pid) == client.process) pids.push_back(pid);
   return pids;
 }
 
@@ -247,6 +246,7 @@ const std::string* Endpoints::grant_of(int pid) const {
 // The directory is mounted into one container only, so the first pod that connects is the one that kubelet gave it to.
 // A process of a different pod got a descriptor from it.
 void Endpoints::client_connects(const std::string& grant, int pid) {
+  seen_.erase(pid);
   Endpoint* const endpoint = find_in(endpoints_, grant);
   if (endpoint != nullptr && endpoint->pod().empty() && !endpoint->terms.any_pod)
     endpoint->first_pod = pod_of(pid).value_or(std::string());
@@ -481,7 +481,7 @@ void Endpoints::describe(nlohmann::ordered_json& into) const {
   into["endpointReason"] = relay_ ? std::string() : link_reason_ + kTenantsCommand;
   auto list = nlohmann::ordered_json::array();
   for (const auto& [grant, endpoint] : endpoints_) {
-    const auto clients = relay_ ? relay_->clients().of(grant) : std::vector<int>{};
+    const auto clients = relay_ ? clients_of(grant) : std::vector<int>{};
     const auto counters = relay_ ? relay_->counters(grant) : EndpointCounters{};
     auto protections = nlohmann::ordered_json::array();
     for (const int pid : clients) {

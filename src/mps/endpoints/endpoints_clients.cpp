@@ -134,7 +134,7 @@ void ClientLooks::late(std::uint64_t id, int pid) {
 
 // --- places on the GPUs ----------------------------------------------------------------------------------------------
 
-// Clients of no known grant that the servers list, as of their last list: each has a place. Not those of the node, as a
+// Clients that the relay does not know, as of the servers' last list: each has a place. Not those of the node, as a
 // start of our own that proves the server.
 std::size_t Endpoints::unknown_clients() const {
   return static_cast<std::size_t>(std::ranges::count_if(seen_, [this](const auto& each) {
@@ -248,15 +248,13 @@ void Endpoints::servers_listed(std::uint64_t asked, const std::vector<int>& serv
       continue;
     }
     const auto* const known = find_in(seen_, pid);
-    auto grant = known != nullptr && known->process == process
-                     ? known->grant
-                     : grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
-    if (relay_ && !grant.empty()) {
-      relay_->remember(grant, pid);
-      client_connects(grant, pid);
-    } else {
-      seen.emplace(pid, Seen{*process, std::move(grant)});
+    if (known != nullptr && known->process == process) {
+      seen.emplace(pid, *known);
+      continue;
     }
+    const auto grant = grant_by_mounts(pid, context_.settings.paths.mps_root, id_).value_or(std::string());
+    if (relay_ && !grant.empty()) client_connects(grant, pid);
+    seen.emplace(pid, Seen{*process, grant});
   }
   seen_ = std::move(seen);
   gone_ = std::move(gone);

@@ -111,11 +111,17 @@ TEST_P(NestedClients, ThatCameByExecAreOfTheirContainer) {
   EXPECT_EQ(name, container_of(container.first()));
 }
 
-TEST_F(EndpointsOfContainers, AListedClientIsKnownByItsNumberAndItsStart) {
+// Also one that the relay does not know, as after the loss of its file of clients.
+class ClientsOfALaterStart : public EndpointsOfContainers,
+                             public ::testing::WithParamInterface<config::EndpointPolicy> {};
+INSTANTIATE_TEST_SUITE_P(Endpoints, ClientsOfALaterStart,
+                         ::testing::Values(config::EndpointPolicy::kLink, config::EndpointPolicy::kRelay));
+
+TEST_P(ClientsOfALaterStart, AreKnownByTheirNumberAndTheirStart) {
   fs::create_directories(paths_.endpoint(kPool, kGrant));
   const Container container(paths_.endpoint(kPool, kGrant));
   start_daemon();
-  make(config::EndpointPolicy::kLink);
+  make(GetParam());
   ASSERT_TRUE(endpoints_->serve());
   const std::string pid = answer_of(container, 'b');
   ASSERT_NE(pid, "not mounted");

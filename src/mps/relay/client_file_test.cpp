@@ -17,24 +17,22 @@ TEST(ClientFile, IsReadAsItWasWritten) {
                                                           {.context = 2, .named = true},
                                                           {.context = 4294967295u, .named = true},
                                                           {.channels = {"pipe:[4]"}}}},
-                                         {.pid = 8, .started = 18446744073709551615u, .earlier = true, .tries = 3}}};
+                                         {.pid = 8, .started = 18446744073709551615u, .tries = 3}}};
   EXPECT_EQ(render_clients(stored),
             "boot\tb-1\n"
-            "7\t100\t0\t0\t9\t00ff\town pipe:[1] pipe:[2];1 pipe:[3];2;4294967295;- pipe:[4]\tpod p c\n"
-            "8\t18446744073709551615\t1\t3\t0\t\t\t\n");
+            "7\t100\t0\t9\t00ff\town pipe:[1] pipe:[2];1 pipe:[3];2;4294967295;- pipe:[4]\tpod p c\n"
+            "8\t18446744073709551615\t3\t0\t\t\t\n");
   EXPECT_EQ(parse_clients(render_clients(stored)), stored);
 }
 
 TEST(ClientFile, LinesThatAreNoClientsArePassedOver) {
-  for (const auto* line :
-       {"", "boot", "0\t1\t0\t0\t0\tg\t\tc", "1\tx\t0\t0\t0\tg\t\tc", "1\t1\t2\t0\t0\tg\t\tc",
-        "1\t1\t0\t0\t2147483648\tg\t\tc", "1\t1\t0\t0\t0\tg\tx pipe:[1]\tc", "1\t1\t0\t0\t0\tg\t\tc\t"})
+  for (const auto* line : {"", "boot", "0\t1\t0\t0\tg\t\tc", "1\tx\t0\t0\tg\t\tc", "1\t1\tx\t0\tg\t\tc",
+                           "1\t1\t0\t2147483648\tg\t\tc", "1\t1\t0\t0\tg\tx pipe:[1]\tc", "1\t1\t0\t0\tg\t\tc\t"})
     EXPECT_EQ(parse_clients(line), StoredClients{}) << line;
 }
 
 TEST(ClientFile, AContainerThatWouldEndTheLineIsLeftOut) {
-  EXPECT_EQ(render_clients({"b", {{.pid = 7, .grant = "g", .container = "pod\n9"}}}),
-            "boot\tb\n7\t0\t0\t0\t0\tg\t\t\n");
+  EXPECT_EQ(render_clients({"b", {{.pid = 7, .grant = "g", .container = "pod\n9"}}}), "boot\tb\n7\t0\t0\t0\tg\t\t\n");
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ std::size_t ClientTable::Client::beyond_first(bool pipes_known) const {
 std::size_t ClientTable::places(const Client& client) const {
   const auto* const heir = find_in(clients_, client.place_with);
   const bool moved = heir != nullptr && heir->exited != 0 && heir->started == client.started;
-  const bool has_first = !moved && (client.exited == 0 || client.earlier || client.has_channels());
+  const bool has_first = !moved && (client.exited == 0 || client.has_channels());
   return std::max<std::size_t>(has_first ? 1 : 0, client.beyond_first(pipes_known_));
 }
 
@@ -104,12 +104,6 @@ bool ClientConnection::followed() const {
 
 bool ClientTable::Client::followed() const {
   return may_have_more() && count(&ClientConnection::followed) > 0;
-}
-
-bool ClientTable::remember(const std::string& grant, int pid) {
-  if (pid <= 0 || !remember(grant, pid, os::open_pidfd(pid).value_or(os::Fd()))) return false;
-  clients_.at(pid).earlier = true;
-  return true;
 }
 
 bool ClientTable::remember(const std::string& grant, int pid, os::Fd pidfd) {
@@ -340,7 +334,7 @@ std::string plain(std::string_view text) {
 std::optional<KnownClient> client_in(std::string_view line) {
   constexpr std::uint64_t kMost = std::numeric_limits<int>::max();
   const auto fields = split(line, '\t');
-  if (fields.size() != 8) return std::nullopt;
+  if (fields.size() != 7) return std::nullopt;
   bool fits = true;
   const auto number = [&](std::string_view text, std::uint64_t most) {
     const auto value = parse_unsigned(text);
@@ -350,11 +344,10 @@ std::optional<KnownClient> client_in(std::string_view line) {
   KnownClient client;
   client.pid = static_cast<int>(number(fields[0], kMost));
   client.started = number(fields[1], std::numeric_limits<std::uint64_t>::max());
-  client.earlier = number(fields[2], 1) != 0;
-  client.tries = static_cast<unsigned>(number(fields[3], kMost));
-  client.place_with = static_cast<int>(number(fields[4], kMost));
-  client.grant = plain(fields[5]);
-  for (const auto connection : split(fields[6], ';')) {
+  client.tries = static_cast<unsigned>(number(fields[2], kMost));
+  client.place_with = static_cast<int>(number(fields[3], kMost));
+  client.grant = plain(fields[4]);
+  for (const auto connection : split(fields[5], ';')) {
     const auto words = words_of(connection);
     if (words.empty()) continue;
     auto& read = client.connections.emplace_back();
@@ -364,7 +357,7 @@ std::optional<KnownClient> client_in(std::string_view line) {
     if (read.named)
       read.context = static_cast<std::uint32_t>(number(words[0], std::numeric_limits<std::uint32_t>::max()));
   }
-  client.container = plain(fields[7]);
+  client.container = plain(fields[6]);
   return fits && client.pid != 0 ? std::optional(client) : std::nullopt;
 }
 
@@ -379,8 +372,8 @@ std::string render_clients(const StoredClients& stored) {
       if (each.context) words = std::to_string(*each.context);
       for (const auto& channel : each.channels) words += ' ' + channel;
     }
-    text += fmt::format("{}\t{}\t{:d}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.earlier, client.tries,
-                        client.place_with, client.grant, fmt::join(connections, ";"), plain(client.container));
+    text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", client.pid, client.started, client.tries, client.place_with,
+                        client.grant, fmt::join(connections, ";"), plain(client.container));
   }
   return text;
 }

@@ -251,7 +251,7 @@ TEST_F(Clients, AreTheSameInTheNextProgram) {
     clients_.in_container(pid, "pod p c", os::process_ref(pid)->start_ticks);
     for (const std::uint32_t number : {1, 2, 3}) make_context(pid, number);
   }
-  ASSERT_TRUE(clients_.remember(kGrant, other));
+  ASSERT_TRUE(clients_.remember(kGrant, other, *os::open_pidfd(other)));
   end_and_notice(exits);
   clients_.tried(exits);
   const auto stored = clients_.stored();
@@ -328,19 +328,9 @@ TEST_F(Clients, ThatHaveExitedAreGoneWhenALaterListLacksThem) {
   EXPECT_THAT(clients_.remnants(kGrant), IsEmpty());
 }
 
-TEST_F(Clients, FromBeforeOurStartMayHaveContexts) {
-  const int pid = start();
-  ASSERT_TRUE(clients_.remember(kGrant, pid));
-  end_and_notice(pid);
-  EXPECT_THAT(clients_.remnants(kGrant), ElementsAre(pid));
-  EXPECT_EQ(clients_.places(kGrant), 1u);
-  EXPECT_TRUE(clients_.listed(os::boot_ticks() + 1, {}, false));
-  EXPECT_EQ(clients_.places(kGrant), 0u);
-}
-
 TEST_F(Clients, OfAContainerAreThoseOfAllGrants) {
   const int mine = client(), other = start(), elsewhere = client(), gone = client();
-  ASSERT_TRUE(clients_.remember("8899aabbccddeeff", other));
+  ASSERT_TRUE(clients_.remember("8899aabbccddeeff", other, *os::open_pidfd(other)));
   clients_.in_container(other, "pod p c", 7);
   clients_.in_container(elsewhere, "pod p d", 7);
   end(gone);

@@ -267,10 +267,6 @@ void Relay::listed(std::uint64_t asked, const std::vector<int>& pids) {
   if (clients_.listed(asked, pids, open_known)) changed();
 }
 
-void Relay::remember(const std::string& grant, int pid) {
-  if (clients_.remember(grant, pid)) owner_.clients_changed();
-}
-
 void Relay::tried(int remnant) {
   clients_.tried(remnant);
   store_soon();

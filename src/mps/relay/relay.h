@@ -83,7 +83,6 @@ struct ClientConnection {
 struct KnownClient {
   int pid = 0;
   std::uint64_t started = 0;   // as in /proc/<pid>/stat; 0 = not known
-  bool earlier = false;        // than this program: its contexts are not known
   unsigned tries = 0;          // to end what keeps it
   int place_with = 0;          // `heir`: the pid that inherited the place that a client has without a context; 0 = none
   std::string grant = {};      // "": of a former tenant
@@ -136,8 +135,6 @@ class ClientTable {
   // true: a new client. false: already known, or it has exited, or it is not visible (pid 0), or the server still has
   // contexts of an earlier process with this pid.
   bool remember(const std::string& grant, int pid, os::Fd pidfd);
-  // The process that has the pid now, which became a client before this program started: its contexts are not known.
-  bool remember(const std::string& grant, int pid);
   // All clients whose start is known, for restore() by the next program, which serves the same daemon.
   std::vector<KnownClient> stored() const;
   // A client that has exited by now counts as one that remains, until the servers' pipes are looked at.
@@ -203,7 +200,7 @@ class ClientTable {
     ClientConnection& connection(ConnectionId id);  // is added if there is none
     void drop_closed();                             // connections
     bool has_channels() const;
-    bool may_stay() const { return earlier || has_channels() || contexts() > 0; }
+    bool may_stay() const { return has_channels() || contexts() > 0; }
     bool may_have_more() const { return channels().size() < kMostChannels; }
     bool followed() const;  // its channels are pipes that are known
   };
@@ -352,8 +349,6 @@ class Relay {
   // The last text that an earlier relay of this daemon gave to RelayOwner::store_clients(). Clients whose grant is not
   // among these are of former tenants. Call before the first serve().
   void restore(const std::string& clients, const std::vector<std::string>& grants);
-  // A process that was admitted before this program started, and that restore() did not have.
-  void remember(const std::string& grant, int pid);
 
   ClientTable& clients() { return clients_; }
   EndpointCounters counters(const std::string& grant) const;
