@@ -37,12 +37,6 @@ std::string namespace_of(int pid, const char* kind) {
   return found;
 }
 
-// `process`: its folder in /proc, or that of a thread.
-std::optional<containers::Container> container_at(const std::string& process) {
-  const auto text = os::read_file(process + "/cgroup");
-  return text ? containers::container_of_cgroup(*text) : std::nullopt;
-}
-
 struct ByCgroup {
   std::optional<containers::Container> container;
   bool known = false;  // false: the process has exited, or its threads end before they can be read
@@ -51,14 +45,10 @@ struct ByCgroup {
 ByCgroup by_cgroup(int pid) {
   ByCgroup found;
   found.known = os::look_at_living_thread(pid, [&found](const std::string& folder, pid_t) {
-    found.container = container_at(folder);
+    if (const auto text = os::read_file(folder + "/cgroup")) found.container = containers::container_of_cgroup(*text);
     return found.container.has_value();
   });
   return found;
-}
-
-std::string name_of(const containers::Container& container) {
-  return fmt::format("{}{} {}", kPodsContainer, container.pod_uid, container.id);
 }
 
 // From its own to the outermost below ours. Empty if its own is ours, or if they cannot be determined.
@@ -78,12 +68,6 @@ std::vector<std::string> pid_namespaces(int pid) {
     fd = std::move(parent);
   }
   return {};
-}
-
-// "" if it is ours, or if it cannot be determined.
-std::string outermost_pid_namespace(int pid) {
-  auto all = pid_namespaces(pid);
-  return all.empty() ? std::string() : std::move(all.back());
 }
 
 bool are_of_the_node(const std::string& mounts) {
@@ -139,8 +123,8 @@ std::optional<std::string> container_of(int pid, Ancestors& ancestors) {
   if (pid <= 0) return std::string();
   const auto found = by_cgroup(pid);
   if (!found.known) return std::nullopt;
-  if (found.container) return name_of(*found.container);
-  if (auto pids = outermost_pid_namespace(pid); !pids.empty()) return pids;
+  if (found.container) return unknown_in_pod(found.container->pod_uid) + found.container->id;
+  if (const auto pids = pid_namespaces(pid); !pids.empty()) return pids.back();
   const auto above = ancestors.of(pid);
   if (!above) return std::nullopt;
   auto mounts = namespace_of(above->empty() ? pid : above->back(), "mnt");

@@ -42,6 +42,7 @@ Endpoints::Endpoints(EndpointsContext& context, const std::string& pool, Endpoin
 }
 
 Endpoints::~Endpoints() {
+  relay_.reset();  // it may call this object
   std::erase(context_.all, this);
 }
 

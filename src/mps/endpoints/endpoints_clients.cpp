@@ -29,7 +29,6 @@ namespace {
 // the places would be used by no program for as long as there are few containers.
 constexpr std::size_t kKeptForLaterPart = 4;
 
-constexpr mode_t kOursAlone = 0700;
 constexpr std::size_t kLongestFile = 16 << 10;  // of a grant's limits
 
 constexpr std::size_t kLongestBlock = std::size_t{1} << 20;  // of an environment
@@ -71,7 +70,7 @@ Result<EndpointTerms> read_terms(const std::string& folder, const std::string& g
 
 // Not synced to the disk: a power failure ends the clients too, and kubelet asks for their shares again.
 Status keep_terms(const std::string& folder, const std::string& grant, const EndpointTerms& terms) {
-  const auto dir = os::Dir::create(folder, kOursAlone);
+  const auto dir = os::Dir::create(folder, 0700);
   const Status kept = !dir                       ? Status(std::unexpected(dir.error()))
                       : terms == EndpointTerms() ? dir->remove_tree(grant)
                                                  : os::write_kept(*dir, grant, render_terms(terms), 0600);
@@ -418,7 +417,7 @@ class Search {
       found_.of[remnant.pid];
       if (remnant.container.empty()) continue;
       scopes_.insert(scope_of(remnant.container));
-      for (const auto& channel : remnant.channels()) owner_.emplace(channel, remnant.pid);
+      for (const auto& channel : remnant.channels()) owner_.emplace(channel, &remnant);
     }
   }
 
@@ -454,12 +453,12 @@ class Search {
     if (!scopes_.contains(scope)) return;
     auto& first = first_[container];
     if (first.pid == 0 || ref->start_ticks < first.start_ticks) first = *ref;
-    for (const int remnant : kept_by(pid))
-      if (scope_of(container_of_remnant(remnant)) == scope) found_.of[remnant].push_back(*ref);
+    for (const auto* remnant : kept_by(pid))
+      if (scope_of(remnant->container) == scope) found_.of[remnant->pid].push_back(*ref);
   }
 
-  std::set<int> kept_by(int pid) {
-    std::set<int> remnants;
+  std::set<const KnownClient*> kept_by(int pid) {
+    std::set<const KnownClient*> remnants;
     if (owner_.empty()) return remnants;
     const os::CpuBudget time(std::min(kLongestLookAtOne, left_));
     look_at_descriptors(pid, [&, read = 0U](std::string_view channel) mutable {
@@ -469,10 +468,6 @@ class Search {
     });
     left_ -= std::min(left_, time.used());
     return remnants;
-  }
-
-  const std::string& container_of_remnant(int pid) const {
-    return std::ranges::find(remnants_, pid, &KnownClient::pid)->container;
   }
 
   std::vector<FirstProcess> whole_containers(const KnownClient& remnant) const {
@@ -489,8 +484,8 @@ class Search {
   const std::set<int>& own_;
   FoundHeirs found_;
   std::set<std::string> scopes_;
-  std::multimap<std::string, int, std::less<>> owner_;  // of a channel
-  std::map<std::string, os::ProcessRef> first_;         // of each container: the process that started first
+  std::multimap<std::string, const KnownClient*, std::less<>> owner_;  // of a channel
+  std::map<std::string, os::ProcessRef> first_;  // of each container: the process that started first
   Duration left_ = kLongestLook;
   // The limit is never reached: each process is inspected once.
   Ancestors ancestors_{"/proc", std::numeric_limits<std::size_t>::max(), Duration::max()};
