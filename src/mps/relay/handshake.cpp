@@ -341,11 +341,11 @@ std::optional<RelayQuestion> parse_question(std::string_view bytes) {
   if (!bytes.starts_with(kMemory)) return std::nullopt;
   bytes.remove_prefix(kMemory.size());
   if (bytes.empty() || bytes.find_first_not_of("0123456789abcdefGPUMI-") != bytes.npos) return std::nullopt;
-  return RelayQuestion{RelayQuestion::Kind::kMemory, std::string(bytes)};
+  return RelayQuestion{std::string(bytes)};
 }
 
 std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits) {
-  if (question.kind == RelayQuestion::Kind::kThreads) return text(as_printed(limits.threads));
+  if (question.device.empty()) return text(as_printed(limits.threads));
   const auto memory = memory_of(question.device, limits);
   return memory && *memory < kNoMemoryLimit ? text(as_printed(*memory)) : std::string();
 }

@@ -15,6 +15,8 @@
 //
 // The commands of nvidia-cuda-mps-control that a container may send at its endpoint query its own limits, in the
 // daemon's format (RelayQuestion). The daemon receives nothing of it. Any other command counts as an attempt.
+#include <sys/socket.h>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -57,9 +59,7 @@ inline constexpr unsigned kMostQuestions = 16;                       // for each
 inline constexpr std::string_view kRelayEnd{"\1\0\0\0\0\0\0\0", 8};  // after the caller's zero: done, status 0
 
 struct RelayQuestion {
-  enum class Kind { kThreads, kMemory };
-  Kind kind = Kind::kThreads;
-  std::string device;  // of kMemory: an ordinal among the container's GPUs, or a UUID
+  std::string device = {};  // whose memory limit: an ordinal among the container's GPUs, or a UUID; "": the threads
   friend bool operator==(const RelayQuestion&, const RelayQuestion&) = default;
 };
 
@@ -72,12 +72,7 @@ std::optional<RelayQuestion> parse_question(std::string_view bytes);
 std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits);
 
 // The sender of a message, in our process and user namespaces; pid 0: a process that is not visible to us.
-struct RelaySender {
-  int pid = 0;
-  std::uint32_t uid = 0;
-  std::uint32_t gid = 0;
-  friend bool operator==(const RelaySender&, const RelaySender&) = default;
-};
+using RelaySender = ucred;
 
 // One message as received.
 struct RelayMessage {
@@ -159,8 +154,8 @@ struct Passage {
   RelayStage stage = RelayStage::kCredentials;
   RelayEnd end = RelayEnd::kLeft;  // once ended
   std::string why = {};            // with kRefused
-  RelaySender connected_by;        // the process that connected (SO_PEERCRED); pid 0 = not known
-  RelaySender client;              // set once it is known
+  RelaySender connected_by{};      // the process that connected (SO_PEERCRED); pid 0 = not known
+  RelaySender client{};            // set once it is known
   RelayQuestion question;          // with kAnswer
   std::size_t announced = 0;       // length of the next question in bytes; 0: the length comes next
   unsigned questions = 0;          // number of questions so far

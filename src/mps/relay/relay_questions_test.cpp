@@ -15,11 +15,9 @@ std::string text(const std::string& said) {
 }
 
 TEST(RelayQuestions, AreTheTwoAboutOnesOwnShareAndNoOthers) {
-  using Kind = RelayQuestion::Kind;
   EXPECT_EQ(parse_question(sent("get_default_active_thread_percentage")), RelayQuestion{});
-  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit 0")), (RelayQuestion{Kind::kMemory, "0"}));
-  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit GPU-0a-1")),
-            (RelayQuestion{Kind::kMemory, "GPU-0a-1"}));
+  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit 0")), RelayQuestion{"0"});
+  EXPECT_EQ(parse_question(sent("get_default_device_pinned_mem_limit GPU-0a-1")), RelayQuestion{"GPU-0a-1"});
   for (const std::string command :
        {"quit", "ps", "get_server_list", "set_default_active_thread_percentage 100", "terminate_client 1 2", "",
         "get_default_active_thread_percentage 1", "get_default_device_pinned_mem_limit",
@@ -39,9 +37,7 @@ TEST(RelayQuestions, LengthsAreEightBytes) {
 // As a Tesla T4 (15360 MiB) with four slots answers.
 TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
   const DaemonLimits limits{{{"GPU-a", mib(3840)}, {"GPU-b", mib(500)}}, Percent{2500}};
-  const auto memory = [&](const std::string& device) {
-    return answer_to({RelayQuestion::Kind::kMemory, device}, limits);
-  };
+  const auto memory = [&](const std::string& device) { return answer_to({device}, limits); };
   EXPECT_EQ(answer_to({}, limits), text("25.0"));
   EXPECT_EQ(memory("0"), text("3G"));
   EXPECT_EQ(memory("GPU-a"), text("3G"));
@@ -51,7 +47,7 @@ TEST(RelayQuestions, AreAnsweredInTheDaemonsSpelling) {
   EXPECT_EQ(memory("-1"), "");
   EXPECT_EQ(memory("99999999999999999999999"), "");
   EXPECT_EQ(answer_to({}, {{}, Percent{3333}}), text("33.3"));
-  EXPECT_EQ(answer_to({RelayQuestion::Kind::kMemory, "0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}), "");
+  EXPECT_EQ(answer_to({"0"}, {{{"GPU-a", kNoMemoryLimit}}, {}}), "");
 }
 
 }  // namespace relay_questions_test
