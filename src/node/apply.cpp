@@ -124,7 +124,6 @@ void NodeProgram::apply(const Decided& decided, const Fresh& had) {
   labels_.use(link_.client());
   if (inputs_.inventory) labels_.follow(inputs_.config.config, *inputs_.inventory, decision_.plan);
   const auto& dra = inputs_.config.config.dra;
-  slices_.use(link_.client(), link_.closed_because());
   if (dra.devices == config::DraDevices::kNone)
     slices_.want({});
   else

@@ -66,7 +66,7 @@ NodeProgram::NodeProgram(const NodeOptions& options, os::Loop& loop, os::Worker&
                .target = {options.node_name, options.feature_namespace, options.pod_name, {}},
                .node_is_supplied = config.hand_on_node([this](const auto* node) { labels_.node_is(node); })},
               [this] { step(); }),
-      slices_(loop, options.node_name, stable_hash(options.node_name + " slices"), [this] { step(); }),
+      slices_(loop, link, options.node_name, [this] { step(); }),
       cdi_(loop, worker, {.cdi_root = options.cdi_root, .driver_root_here = options.driver_root_here},
            [this] { step(); }),
       nvml_(loop, {.on_inventory = [this](const auto& scanned) { on_inventory(scanned); },

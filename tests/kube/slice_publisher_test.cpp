@@ -23,9 +23,14 @@ class Slices : public KubeBed {
   Slices() {
     server_->serve_collection(dra::kSlicesPath);
     server_->put("/api/v1/nodes", "n1", R"({"metadata":{"uid":"node-uid"}})");
+    begin();
+  }
+  void begin() {
+    publisher_.reset();
     open();
-    publisher_ = std::make_unique<node::SlicePublisher>(*loop_, "n1", 1, [this] { ++calls_; });
-    publisher_->use(client_.get());
+    write("kubeconfig", server_->kubeconfig(scratch_ / "token"));
+    link_ = std::make_unique<KubeLink>(*loop_, *worker_, scratch_ / "kubeconfig", config::Environment{});
+    publisher_ = std::make_unique<node::SlicePublisher>(*loop_, *link_, "n1", [this] { ++calls_; });
   }
   static node::SliceWish wish(const char* model, bool faulty = false, const std::string& driver = "gpu.tranche.io") {
     config::Config config;
@@ -51,6 +56,8 @@ class Slices : public KubeBed {
     });
   }
 
+  std::unique_ptr<os::Worker> worker_ = os::Worker::start();
+  std::unique_ptr<KubeLink> link_;
   std::unique_ptr<node::SlicePublisher> publisher_;
   int calls_ = 0;
 };
@@ -181,8 +188,7 @@ TEST_F(Slices, AreRestoredLessAndLessOftenWhereAnotherProgramChangesThem) {
   publisher_->want(wish("1xH200"));
   ASSERT_TRUE(becomes("published"));
   ASSERT_TRUE(until([&] { return server_->watches() == 1; }));
-  node::SlicePublisher other(*loop_, "n1", 2, [] {});
-  other.use(client_.get());
+  node::SlicePublisher other(*loop_, *link_, "n1", [] {});
   other.want(wish("1xH200", true));
   const auto begin = loop_->now();
   ASSERT_TRUE(until([&] { return writes() >= 12; }));
@@ -192,9 +198,7 @@ TEST_F(Slices, AreRestoredLessAndLessOftenWhereAnotherProgramChangesThem) {
 TEST_F(Slices, AServerWithoutTheApiIsSaid) {
   auto elsewhere = sim::ApiServer::start();
   server_.swap(elsewhere);
-  publisher_->use(nullptr);
-  open();
-  publisher_->use(client_.get());
+  begin();
   publisher_->want(wish("1xH200"));
   ASSERT_TRUE(until([&] { return !publisher_->report().problem.empty(); }));
   EXPECT_EQ(publisher_->report().state, "waiting");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_text.h"
+#include "base/text.h"
 #include "dra/slices.h"
 #include "kube/access.h"
 #include "kube/object.h"
@@ -29,19 +30,15 @@ std::string path_of(const std::string& name) {
 
 }  // namespace
 
-SlicePublisher::SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change)
+SlicePublisher::SlicePublisher(os::Loop& loop, kube::KubeLink& link, std::string node, std::function<void()> on_change)
     : loop_(loop),
+      link_(link),
       node_(std::move(node)),
-      seed_(seed),
+      seed_(stable_hash(node_ + " slices")),
       on_change_(std::move(on_change)),
-      backoff_(kFirstRetry, kMostRetry, seed),
-      restoring_(kFirstRetry, kMostRestoring, seed) {}
-
-void SlicePublisher::use(kube::KubeClient* client, const std::string& closed) {
-  closed_ = closed;
-  if (client == client_ || node_.empty()) return;
-  client_ = client;
-  step_soon();
+      backoff_(kFirstRetry, kMostRetry, seed_),
+      restoring_(kFirstRetry, kMostRestoring, seed_) {
+  link_.when_settled([this] { step_soon(); });
 }
 
 void SlicePublisher::want(SliceWish wish) {
@@ -60,7 +57,7 @@ void SlicePublisher::step_soon() {
 }
 
 void SlicePublisher::step() {
-  if (client_ == nullptr || request_.waits() || retry_.running()) return;
+  if (link_.client() == nullptr || node_.empty() || request_.waits() || retry_.running()) return;
   follow_driver();
   if (!watch_) return settled();
   if (!watch_->reflector().known()) return on_change_();  // on_turn() steps again
@@ -92,7 +89,7 @@ void SlicePublisher::follow_driver() {
   features_.reset();
   const std::string ours = "spec.driver=" + driver_ + ",spec.nodeName=" + node_;
   watch_ = std::make_unique<kube::ListWatch>(
-      loop_, *client_, dra::kSlicesPath,
+      loop_, *link_.client(), dra::kSlicesPath,
       kube::ReflectorSettings{.selector = "fieldSelector=" + kube::percent_encoded(ours), .seed = seed_, .role = kRole},
       kube::ListWatchHandler{.on_object = [this](const auto& object, auto change) { on_object(object, change); },
                              .on_list = [this](bool whole) { on_list(whole); },
@@ -149,17 +146,18 @@ void SlicePublisher::disturbed() {
 }
 
 void SlicePublisher::probe() {
-  request_ = client_->create(std::string(dra::kSlicesPath) + "?dryRun=All", dra::probe_body({driver_, node_, {}}),
-                             [this](const Answer& answer) {
-                               if (failed(answer, "what the API server keeps of a ResourceSlice is not known")) return;
-                               features_ = dra::features_of(json_of(answer.body));
-                               settled_ = false;
-                               step();
-                             });
+  request_ = link_.client()->create(std::string(dra::kSlicesPath) + "?dryRun=All",
+                                    dra::probe_body({driver_, node_, {}}), [this](const Answer& answer) {
+                                      if (failed(answer, "what the API server keeps of a ResourceSlice is not known"))
+                                        return;
+                                      features_ = dra::features_of(json_of(answer.body));
+                                      settled_ = false;
+                                      step();
+                                    });
 }
 
 void SlicePublisher::find_node() {
-  request_ = client_->get(kube::node_path(node_), [this](const Answer& answer) {
+  request_ = link_.client()->get(kube::node_path(node_), [this](const Answer& answer) {
     if (failed(answer, "the owner of the ResourceSlices, this Node, is not known")) return;
     node_uid_ = text_at(map_at(json_of(answer.body), "metadata"), "uid");
     if (node_uid_.empty()) {
@@ -174,25 +172,22 @@ void SlicePublisher::write(const dra::SliceWrite& write) {
   const auto done = [this, write](const Answer& answer) { on_written(write, answer); };
   settled_ = false;
   if (write.what == What::kDelete)
-    request_ = client_->remove(path_of(write.name), done);
+    request_ = link_.client()->remove(path_of(write.name), done);
   else if (write.what == What::kCreate)
-    request_ = client_->create(dra::kSlicesPath, dra::body_of(write, node_, node_uid_), done);
+    request_ = link_.client()->create(dra::kSlicesPath, dra::body_of(write, node_, node_uid_), done);
   else
-    request_ = client_->replace(path_of(write.name), dra::body_of(write, node_, node_uid_), done);
+    request_ = link_.client()->replace(path_of(write.name), dra::body_of(write, node_, node_uid_), done);
 }
 
 void SlicePublisher::on_written(const dra::SliceWrite& write, const Answer& answer) {
-  if (write.what == What::kDelete) {
-    if (answer.status != kube::http::kNotFound && failed(answer, "a ResourceSlice is not deleted")) return;
-    ledger_.written(write, std::nullopt);
-  } else {
-    if (failed(answer, "a ResourceSlice is not written")) return;
-    const auto stored = dra::read_slice(json_of(answer.body));
-    ledger_.written(write, stored);
-    if (stored.spec != write.wanted) {  // it keeps less than it did; servers that differ among them may alternate
-      features_.reset();
-      if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
-    }
+  const bool deleted = write.what == What::kDelete;
+  const bool gone = deleted && answer.status == kube::http::kNotFound;
+  if (!gone && failed(answer, deleted ? "a ResourceSlice is not deleted" : "a ResourceSlice is not written")) return;
+  const auto stored = deleted ? std::nullopt : std::optional(dra::read_slice(json_of(answer.body)));
+  ledger_.written(write, stored);
+  if (stored && stored->spec != write.wanted) {  // it keeps less than it did; servers that differ may alternate
+    features_.reset();
+    if (std::exchange(mismatch_, true)) retry_.start(backoff_.next(), [this] { step(); });
   }
   ++now_.writes;
   step();
@@ -224,12 +219,13 @@ SliceReport SlicePublisher::report() const {
   report.slices = ledger_.stored().size();
   report.generation = ledger_.generation();
   report.notes = wish_.devices.notes;
-  if (!wish_.driver.empty() && (node_.empty() || !closed_.empty())) {
+  if (!wish_.driver.empty() && (node_.empty() || !link_.closed_because().empty())) {
     report.state = "failing";
-    report.problem = node_.empty() ? "the name of this node is not known (--node-name, $NODE_NAME)" : closed_;
+    report.problem =
+        node_.empty() ? "the name of this node is not known (--node-name, $NODE_NAME)" : link_.closed_because();
   } else if (wish_.driver.empty() && driver_.empty()) {
     return report;
-  } else if (client_ == nullptr || !watch_ || !watch_->reflector().known()) {
+  } else if (link_.client() == nullptr || !watch_ || !watch_->reflector().known()) {
     report.state = "waiting";
     report.problem = watch_ ? watch_->reflector().reason() : "there is no API server to publish to";
   } else if (!now_.problem.empty()) {

@@ -35,12 +35,10 @@ class SlicePublisher {
  public:
   // on_change: the report may have changed; never called from within a call to this object.
   // With `node` "", nothing is published.
-  SlicePublisher(os::Loop& loop, std::string node, std::uint64_t seed, std::function<void()> on_change);
+  SlicePublisher(os::Loop& loop, kube::KubeLink& link, std::string node, std::function<void()> on_change);
   SlicePublisher(const SlicePublisher&) = delete;
   SlicePublisher& operator=(const SlicePublisher&) = delete;
 
-  // nullptr: not reachable (yet), or `closed` for this reason. The client stays the same.
-  void use(kube::KubeClient* client, const std::string& closed = {});
   void want(SliceWish wish);
   SliceReport report() const;
   // The condition TrancheDraReady of the Node; nothing while nothing was ever wanted, and while a write is under way.
@@ -63,14 +61,13 @@ class SlicePublisher {
   void settled();
 
   os::Loop& loop_;
+  kube::KubeLink& link_;
   const std::string node_;
-  std::uint64_t seed_;
+  const std::uint64_t seed_;
   std::function<void()> on_change_;
   Backoff backoff_;
   Backoff restoring_;  // between two restorations of what a different program changes again and again
   std::optional<MonoTime> disturbed_at_;
-  kube::KubeClient* client_ = nullptr;
-  std::string closed_;
   bool ever_wanted_ = false;
   SliceWish wish_;
   std::string driver_;  // whose slices are watched; "" = none
