@@ -29,10 +29,12 @@ std::optional<WallTime> time_of(const std::string& text) {
 }
 
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || (host.starts_with("127.") && !host.ends_with('.'));
+  return host == "localhost" || host == "[::1]" || (host.starts_with("127.") && !host.ends_with('.'));
 }
 
-bool is_host(std::string_view host, bool in_brackets) {
+bool is_host(std::string_view host) {
+  const bool in_brackets = host.starts_with('[');
+  if (in_brackets) host = host.substr(1, host.size() - 2);
   return !host.empty() && std::ranges::all_of(host, [in_brackets](char c) {
     return is_alnum(c) || c == '.' || c == '-' || c == '_' || (in_brackets && (c == ':' || c == '%'));
   });
@@ -44,12 +46,8 @@ std::unexpected<Error> refused(std::string what) {
 
 }  // namespace
 
-std::string Server::host_in_url() const {
-  return host.find(':') == std::string::npos ? host : "[" + host + "]";
-}
-
 std::string Server::url() const {
-  return fmt::format("{}://{}:{}{}", tls ? "https" : "http", host_in_url(), port, path);
+  return fmt::format("{}://{}:{}{}", tls ? "https" : "http", host, port, path);
 }
 
 Result<Server> parse_server(std::string_view text) {
@@ -65,9 +63,9 @@ Result<Server> parse_server(std::string_view text) {
   const bool in_brackets = authority.starts_with('[');
   const auto end = authority.find(in_brackets ? ']' : ':');
   if (in_brackets && end == authority.npos) return refused("has a bracket without its end: " + in_quotes(text));
-  const auto host = in_brackets ? authority.substr(1, end - 1) : authority.substr(0, end);
-  auto port = authority.substr(std::min(in_brackets ? end + 1 : end, authority.size()));
-  if (!is_host(host, in_brackets)) return refused("names no host: " + in_quotes(text));
+  const auto host = authority.substr(0, in_brackets ? end + 1 : end);
+  auto port = authority.substr(host.size());
+  if (!is_host(host)) return refused("names no host: " + in_quotes(text));
   if (!port.empty()) {
     const auto number = parse_unsigned(port.substr(1));
     if (!port.starts_with(':') || !number || *number == 0 || *number > 65535)

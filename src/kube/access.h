@@ -19,12 +19,11 @@ namespace tranche::kube {
 
 struct Server {
   bool tls = true;
-  std::string host;  // without brackets
+  std::string host;  // "[fd00::1]"
   std::string port;
   std::string path;  // "" or "/prefix", without a trailing slash
 
-  std::string url() const;          // "https://[fd00::1]:6443/prefix"
-  std::string host_in_url() const;  // "[fd00::1]"
+  std::string url() const;  // "https://[fd00::1]:6443/prefix"
   friend bool operator==(const Server&, const Server&) = default;
 };
 

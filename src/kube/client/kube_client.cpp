@@ -132,8 +132,7 @@ Result<std::unique_ptr<KubeClient>> KubeClient::open(os::Loop& loop, const Acces
   Server server = access.server;
   if (!access.tls_server_name.empty()) {
     // The certificate must have this name; the connection is to the server's address.
-    const std::string to =
-        fmt::format("{}:{}:{}:{}", access.tls_server_name, server.port, server.host_in_url(), server.port);
+    const std::string to = fmt::format("{}:{}:{}:{}", access.tls_server_name, server.port, server.host, server.port);
     client->connect_to_ = api.slist_append(nullptr, to.c_str());
     server.host = access.tls_server_name;
   }
