@@ -108,7 +108,7 @@ std::vector<ServingFault> serving_faults(const Shown& status) {
                       "switch the feature gate on, or use Kubernetes 1.36.2 or later"});
   if (dra.contains("serving") && !truth_at(dra, "serving"))
     faults.push_back({"the DRA driver does not serve: " + text_at(dra, "problem"),
-                      "mount kubelet's plugins and plugins_registry directories into the agent (dra.enabled in the "
+                      "mount kubelet's plugins_registry directory into the agent (dra.enabled in the "
                       "chart)"});
   else if (dra.contains("serving") && !truth_at(dra, "registered"))
     faults.push_back({"kubelet has not registered the DRA driver " + text_at(dra, "driver") +

@@ -3,6 +3,7 @@
 #include <dra/v1/api.grpc.pb.h>
 #include <dra_health/v1/api.grpc.pb.h>
 #include <dra_health/v1alpha1/api.grpc.pb.h>
+#include <fmt/format.h>
 #include <grpcpp/support/server_callback.h>
 #include <pluginregistration/v1/api.grpc.pb.h>
 
@@ -216,12 +217,11 @@ class KubeletDraServer final : public DraServer {
                    const std::string& instance, DraAnswers& answers, std::function<void()> on_change)
       : loop_(loop),
         driver_(driver),
-        registry_dir_(kubelet_dir + "/plugins_registry"),
-        own_dir_(kubelet_dir + "/plugins/" + driver),
-        mark_(mark_of(instance, registry_dir_ + "/" + driver + "-")),
+        directory_(kubelet_dir + "/plugins_registry"),
+        name_(name_of(directory_, driver, instance)),
         calls_(std::make_shared<DraCalls>()),
         claims_(loop, calls_),
-        registration_(driver, own_dir_ + "/" + socket_name(),
+        registration_(driver, directory_ + "/" + name_,
                       [this](bool registered, std::string why) { on_registration(registered, std::move(why)); }),
         looked_(loop, [this] { look(); }),
         changed_(loop, std::move(on_change)) {
@@ -232,23 +232,17 @@ class KubeletDraServer final : public DraServer {
     calls_->close();
     health_v1_.close();
     health_v1alpha1_.close();
-    registry_socket_.reset();  // first: kubelet unregisters before the calls end
-    socket_.reset();
   }
 
-  // kubelet reads where to ask from the registration: its socket comes last. The watches come after the sockets, so
-  // that they do not report these.
   Status start() {
-    remove_deserted_sockets(registry_dir_, driver_ + "-", kRegistrySuffix);
-    remove_deserted_sockets(own_dir_, "dra", ".sock");
-    TRY_STATUS(os::Dir::create(own_dir_, 0750));
-    TRY(socket_, SocketServer::open({&claims_, &health_v1_, &health_v1alpha1_}, own_dir_, socket_name(), loop_.now(),
-                                    kStopWithin));
-    TRY(registry_socket_,
-        SocketServer::open({&registration_}, registry_dir_, registry_name(), loop_.now(), kStopWithin));
+    remove_deserted_sockets(directory_, driver_ + "-", kSuffix);
+    TRY(socket_, SocketServer::open({&registration_, &claims_, &health_v1_, &health_v1alpha1_}, directory_, name_,
+                                    loop_.now(), kStopWithin));
     set({.serving = true});
-    TRY(own_watch_, watch(own_dir_, socket_name()));
-    TRY(registry_watch_, watch(registry_dir_, registry_name()));
+    // After the socket, so that it does not report this one.
+    TRY(watch_, os::DirWatch::open(loop_, directory_, [this](const std::string& name) {
+          if (name.empty() || name == name_) looked_.raise();
+        }));
     return {};
   }
 
@@ -265,13 +259,12 @@ class KubeletDraServer final : public DraServer {
   }
 
  private:
-  static constexpr const char* kRegistrySuffix = "reg.sock";
-  static std::string mark_of(const std::string& instance, const std::string& registry_path) {
-    const std::string mark = instance.empty() ? "" : hex16(stable_hash(instance));
-    return os::unix_address(registry_path + mark + "-" + kRegistrySuffix) ? mark : "";
+  static constexpr const char* kSuffix = "reg.sock";
+  static std::string name_of(const std::string& directory, const std::string& driver, const std::string& instance) {
+    const std::string mark = instance.empty() ? "" : hex16(stable_hash(instance)) + "-";
+    const bool fits = os::unix_address(fmt::format("{}/{}-{}{}", directory, driver, mark, kSuffix)).has_value();
+    return fmt::format("{}-{}{}", driver, fits ? mark : "", kSuffix);
   }
-  std::string registry_name() const { return driver_ + "-" + (mark_.empty() ? "" : mark_ + "-") + kRegistrySuffix; }
-  std::string socket_name() const { return mark_.empty() ? "dra.sock" : "dra-" + mark_ + ".sock"; }
 
   void send_health() {
     const auto now = std::chrono::duration_cast<std::chrono::seconds>(loop_.wall_now().time_since_epoch()).count();
@@ -280,20 +273,12 @@ class KubeletDraServer final : public DraServer {
     health_timer_.start(kHealthEvery, [this] { send_health(); });
   }
 
-  Result<std::unique_ptr<os::DirWatch>> watch(const std::string& directory, const std::string& socket) {
-    return os::DirWatch::open(loop_, directory, [this, socket](const std::string& name) {
-      if (name.empty() || name == socket) looked_.raise();
-    });
-  }
-
   void look() {
     using Place = SocketServer::Place;
-    const Place calls = socket_->look().place, registration = registry_socket_->look().place;
-    if (calls == Place::kOurs && registration == Place::kOurs) return;
-    if (calls != Place::kTaken && registration != Place::kTaken)
-      return set({.gone = true, .problem = "its socket was deleted"});
-    set({.problem = "another process serves " + (calls == Place::kTaken ? socket_name() : registry_name()) +
-                    " now; this one is not asked any more"});
+    const Place place = socket_->look().place;
+    if (place == Place::kOurs) return;
+    if (place != Place::kTaken) return set({.gone = true, .problem = "its socket was deleted"});
+    set({.problem = "another process serves " + name_ + " now; this one is not asked any more"});
   }
 
   void on_registration(bool registered, std::string why) {
@@ -312,8 +297,8 @@ class KubeletDraServer final : public DraServer {
   }
 
   os::Loop& loop_;
-  const std::string driver_, registry_dir_, own_dir_;
-  const std::string mark_;  // in the names of this instance's sockets; "" = fixed names
+  const std::string driver_, directory_;
+  const std::string name_;  // of the socket
   std::shared_ptr<DraCalls> calls_;
   DraService claims_;
   HealthService<v1::DRAResourceHealth::CallbackService, v1::NodeWatchResourcesRequest, v1::NodeWatchResourcesResponse>
@@ -330,8 +315,7 @@ class KubeletDraServer final : public DraServer {
   LoopSignal looked_;
   LoopSignal changed_;
   std::unique_ptr<SocketServer> socket_;
-  std::unique_ptr<SocketServer> registry_socket_;
-  std::unique_ptr<os::DirWatch> registry_watch_, own_watch_;
+  std::unique_ptr<os::DirWatch> watch_;
 };
 
 }  // namespace

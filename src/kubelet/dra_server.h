@@ -1,14 +1,12 @@
 #pragma once
-// Our side of kubelet's contract for Dynamic Resource Allocation: two gRPC servers, one for registration in kubelet's
-// plugins_registry directory, one for NodePrepareResources and NodeUnprepareResources (v1) and for the health of
-// devices (v1 and v1alpha1) in a directory of the driver's own. docs/internals/kubelet-contract.md lists the facts
-// relied on.
+// Our side of kubelet's contract for Dynamic Resource Allocation: a gRPC server in kubelet's plugins_registry
+// directory, for registration, NodePrepareResources and NodeUnprepareResources (v1), and the health of devices (v1 and
+// v1alpha1). docs/internals/kubelet-contract.md lists the facts relied on.
 //
-// kubelet finds the registration socket by itself, also after its own restart, so nothing is registered from here. When
-// a socket of either kind was deleted, the server is gone: its owner makes another one. With an instance, the
-// sockets have names of their own: during a rolling update kubelet has two connections, calls the one
-// that it registered last, and the older one again when that is gone. Without one, or where the path would be too long,
-// the names are fixed: the newest instance takes them over.
+// kubelet finds the socket by itself, also after its own restart, so nothing is registered from here. When it was
+// deleted, the server is gone: its owner makes another one. With an instance, the socket has a name of its own: during
+// a rolling update kubelet has two connections, calls the one that it registered last, and the older one again when
+// that is gone. Without one, or where the path would be too long, the name is fixed: the newest instance takes it over.
 //
 // Threads: constructed, used and destroyed on the loop's thread. gRPC's threads only translate: DraAnswers is called on
 // the loop's thread, as many calls at a time as kubelet makes.
@@ -41,16 +39,16 @@ class DraAnswers {
 };
 
 struct DraServerState {
-  bool serving = false;      // on both sockets
+  bool serving = false;
   bool registered = false;   // kubelet said so
-  bool gone = false;         // a socket was deleted; it stays gone
+  bool gone = false;         // its socket was deleted; it stays gone
   std::string problem = {};  // "" or why it is not serving or not registered: one sentence
   friend bool operator==(const DraServerState&, const DraServerState&) = default;
 };
 
 class DraServer {
  public:
-  // kubelet_dir: "/var/lib/kubelet"; instance: the UID of this pod, "" = fixed names. on_change: as a turn of its own,
+  // kubelet_dir: "/var/lib/kubelet"; instance: the UID of this pod, "" = a fixed name. on_change: as a turn of its own,
   // after what state() gives has changed. `answers` must outlive the server. Serves at once; kubelet may ask before
   // this returns to the loop.
   static Result<std::unique_ptr<DraServer>> open(os::Loop& loop, const std::string& driver,

@@ -164,8 +164,7 @@ class TheChart(unittest.TestCase):
         self.assertNotIn("gpu.tranche.io", made)
         self.assertIn("extendedResourceName: nvidia.com/mine\n", made)
         self.assertIn("request.userInfo.username == 'system:serviceaccount:default:tranche-node'", made)
-        for folder in ("plugins_registry", "plugins"):
-            self.assertIn(f"mountPath: /var/lib/kubelet/{folder}}}\n", made)
+        self.assertIn("mountPath: /var/lib/kubelet/plugins_registry}\n", made)
         asked = made[made.index("name: tranche-dra"):].split("\n---\n")[0]
         known = text_of(f"{SOURCE}/deploy/rbac/dra.yaml").split("\n---\n")[0]
         listed = re.findall(r"^  - (\S+)$", asked.replace('""', "core").replace("gpu.example.com", "gpu.tranche.io"), re.MULTILINE)

@@ -33,11 +33,10 @@ void check_agents_side(const DraLook& look, const Seen& status, Findings& findin
 }
 
 void check_registration(const CheckOptions& options, Findings& findings) {
-  for (const char* folder : {"plugins_registry", "plugins"})
-    if (const std::string path = options.kubelet_root + "/" + folder; !is_folder(options, path))
-      return findings.fail("dra.kubelet", path, "kubelet's directory for DRA drivers is not there",
-                           "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
-  findings.pass("dra.kubelet", options.kubelet_root, "kubelet's directories for DRA drivers are there");
+  const std::string path = options.kubelet_root + "/plugins_registry";
+  findings.pass_or(Verdict::kFail, is_folder(options, path), "dra.kubelet", path,
+                   "kubelet's directory for DRA drivers is there", "kubelet's directory for DRA drivers is not there",
+                   "start kubelet, or mount the directory into this container (dra.enabled in the chart)");
 }
 
 void check_classes(const DraLook& look, Findings& findings) {

@@ -20,7 +20,6 @@ class CheckDra : public ::testing::Test {
  protected:
   CheckDra() {
     options_.root = scratch_.path();
-    fs::create_directories(scratch_ / "var/lib/kubelet/plugins");
     fs::create_directories(scratch_ / "var/lib/kubelet/plugins_registry");
     DraLook& look = options_.dra;
     look.config.devices = config::DraDevices::kAll;

@@ -124,14 +124,7 @@ void find_dra(const ResetOptions& options, const std::string& configured, Traces
     if (marked) drivers.insert(read->driver);
   }
   const std::string kubelet = std::filesystem::path(options.plugin_dir).parent_path();
-  for (const auto& driver : drivers) {
-    const std::string sockets = kubelet + "/plugins/" + driver;
-    find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
-    find_sockets(sockets, "", traces, problems);
-    auto names = os::names_in(sockets);
-    std::erase_if(names, [](const auto& name) { return !name.starts_with("dra") || !name.ends_with(".sock"); });
-    add_if_empty(sockets, names, traces);
-  }
+  for (const auto& driver : drivers) find_sockets(kubelet + "/plugins_registry", driver + "-", traces, problems);
 }
 
 // Those of daemons that lived on the host; the kernel lets go of empty ones only.
