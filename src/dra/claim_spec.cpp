@@ -1,5 +1,7 @@
 #include "dra/claim_spec.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -36,12 +38,7 @@ std::optional<std::pair<std::string, std::string>> endpoint_at(std::string_view 
 
 cdi::Edits edits_of(const grants::Grant& grant) {
   cdi::Edits edits;
-  for (const auto& [name, value] : grant.envs) {
-    std::string entry = name;
-    entry += '=';
-    entry += value;
-    edits.env.push_back(std::move(entry));
-  }
+  for (const auto& [name, value] : grant.envs) edits.env.push_back(fmt::format("{}={}", name, value));
   for (const auto& node : grant.device_nodes)
     edits.device_nodes.push_back(
         {.path = node.container_path, .host_path = node.host_path == node.container_path ? "" : node.host_path});
@@ -54,10 +51,8 @@ cdi::Edits edits_of(const grants::Grant& grant) {
 
 }  // namespace
 
-cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<grants::Grant>& grants) {
-  cdi::Spec spec;
-  spec.vendor = driver;
-  spec.cls = kClass;
+cdi::Spec claim_spec(const PreparedClaim& claim, const std::vector<grants::Grant>& grants) {
+  cdi::Spec spec{claim.driver, kClass, {}, {}};
   for (std::size_t i = 0; i < claim.parts.size() && i < grants.size(); ++i)
     for (const auto& device : claim.parts[i].devices)
       spec.devices.push_back({cdi_device_name(claim.name, claim.parts[i], device), edits_of(grants[i])});

@@ -17,7 +17,7 @@
 namespace tranche::dra {
 
 // grants: one for each part of the claim, in their order (grants::ClaimPart).
-cdi::Spec claim_spec(const std::string& driver, const PreparedClaim& claim, const std::vector<grants::Grant>& grants);
+cdi::Spec claim_spec(const PreparedClaim& claim, const std::vector<grants::Grant>& grants);
 // The contents of such a file.
 struct ReadClaimSpec {
   std::string driver;                                          // under whose name

@@ -292,7 +292,7 @@ TEST_F(DraPrepare, ASpecHasADeviceForEachResult) {
   grant.envs = {{"CUDA_MPS_PIPE_DIRECTORY", "/run/tranche/mps"}};
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
   grant.device_nodes = {{"/dev/nvidia0", "/dev/nvidia0"}};
-  const auto spec = claim_spec("gpu.tranche.io", *made, {grant});
+  const auto spec = claim_spec(*made, {grant});
   ASSERT_THAT(spec.devices, SizeIs(3));
   EXPECT_EQ(spec.devices[2].name, "record-a");
   EXPECT_EQ(spec.devices[0].name, "a-x-gpu-0-shared-s1");
@@ -355,7 +355,7 @@ TEST_F(DraPrepare, ASpecGivesItsClaimBackAndItsEndpointsAlsoWithoutTheRecord) {
   ASSERT_TRUE(made);
   grants::Grant grant;
   grant.mounts = {{"/run/tranche/mps", "/run/nvidia/mps/pools/gpu-0/endpoints/0011223344556677", true}};
-  auto spec = claim_spec("gpu.tranche.io", *made, {grant});
+  auto spec = claim_spec(*made, {grant});
   const std::string file = "gpu.tranche.io-claim_a.json";
   const auto read = read_claim_spec(file, cdi::render(spec));
   ASSERT_TRUE(read);

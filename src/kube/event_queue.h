@@ -59,9 +59,6 @@ struct ObjectRef {
   static ObjectRef pod(std::string pod_namespace, std::string name, std::string uid) {
     return {"Pod", std::move(pod_namespace), std::move(name), std::move(uid)};
   }
-  static ObjectRef claim(std::string claim_namespace, std::string name, std::string uid) {
-    return {"ResourceClaim", std::move(claim_namespace), std::move(name), std::move(uid)};
-  }
 };
 
 inline constexpr std::size_t kLongestMessage = 1024;  // the API server's limit

@@ -132,7 +132,7 @@ void write_specs(Node& node) {
     claim.driver = node.offered.driver;
     std::vector<grants::Grant> grants(claim.parts.size());
     for (auto& grant : grants) grant.envs["NVIDIA_VISIBLE_DEVICES"] = "GPU-x";
-    node.specs[dra::claim_spec_file(claim.driver, uid)] = cdi::render(dra::claim_spec(claim.driver, claim, grants));
+    node.specs[dra::claim_spec_file(claim.driver, uid)] = cdi::render(dra::claim_spec(claim, grants));
   }
 }
 

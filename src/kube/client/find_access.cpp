@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "os/clock/clock.h"
 #include "os/files/files.h"
@@ -33,9 +35,7 @@ Result<Access> access_of_files(const std::vector<std::string>& paths, const std:
   auto parsed = parse_kubeconfig(files, context);
   problems.insert(problems.end(), parsed.problems.begin(), parsed.problems.end());
   if (parsed.access) return *std::move(parsed.access);
-  for (const auto& problem : parsed.problems)
-    if (problem.severity == Severity::kError) return fail(Kind::kInvalid, to_string(problem));
-  return fail(Kind::kInvalid, "the kubeconfig cannot be used", join(paths, ":"));
+  return fail(Kind::kInvalid, to_string(*std::ranges::find(parsed.problems, Severity::kError, &Problem::severity)));
 }
 
 // The standard error is the person's, except `again`: then `tranche top` may have the terminal.

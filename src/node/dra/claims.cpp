@@ -323,7 +323,7 @@ Result<std::vector<kubelet::DraDevice>> Claims::describe(const dra::PreparedClai
   const auto& driver = claim.driver;
   TRY(const auto grants, grants_of(claim));
   const auto file = dra::claim_spec_file(driver, claim.name.uid);
-  TRY(const bool written, cdi::write_spec(cdi_root_, file, dra::claim_spec(driver, claim, grants)));
+  TRY(const bool written, cdi::write_spec(cdi_root_, file, dra::claim_spec(claim, grants)));
   if (written) log::info("cdi.written", {{"file", file}});
   if (!specs_watch_ && standing_ == ClaimsStanding::kOurs) watch_specs();
   std::vector<kubelet::DraDevice> devices;

@@ -95,7 +95,7 @@ const Holder* find_holder(const std::vector<Holder>& holders, const std::string&
 kube::ObjectRef object_of(const Holder& holder) {
   if (!holder.pod.starts_with(grants::kClaimAsPod))
     return kube::ObjectRef::pod(holder.pod_namespace, holder.pod, holder.pod_uid);
-  return kube::ObjectRef::claim(holder.pod_namespace, holder.pod.substr(grants::kClaimAsPod.size()), holder.claim_uid);
+  return {"ResourceClaim", holder.pod_namespace, holder.pod.substr(grants::kClaimAsPod.size()), holder.claim_uid};
 }
 
 std::optional<std::vector<grants::Endpoint>> endpoints_of(const mps::PoolReports& pools) {
