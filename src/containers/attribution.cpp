@@ -47,8 +47,8 @@ bool is_grant(std::string_view name) {
   return name.size() == kGrantDigits && std::ranges::all_of(name, is_hex);
 }
 
-std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::string_view path) {
-  std::optional<MountedDirectory> found;
+std::optional<std::string> mounted_at(std::string_view mountinfo, std::string_view path) {
+  std::optional<std::string> found;
   std::size_t longest = 0;
   for (const auto line : lines_of(mountinfo)) {
     const auto fields = split(line, ' ');  // 36 35 98:0 <root> <mount point> <options> … (proc(5))
@@ -59,7 +59,7 @@ std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::stri
     longest = point.size();
     std::string root = unescaped(fields[3]);
     if (root == "/") root.clear();
-    found = MountedDirectory{std::string(fields[2]), root + std::string(*rest)};
+    found = std::string(fields[2]) + " " + root + std::string(*rest);
   }
   return found;
 }

@@ -13,16 +13,10 @@ namespace tranche::containers {
 
 bool is_grant(std::string_view name);  // 16 hexadecimal digits
 
-// A directory, by its file system and its path there. The path at which a process sees it does not matter.
-struct MountedDirectory {
-  std::string device;  // "0:21"
-  std::string path;    // "/nvidia/mps", from the root of the file system
-  friend bool operator==(const MountedDirectory&, const MountedDirectory&) = default;
-};
-
-// `mountinfo`: the content of /proc/<pid>/mountinfo of a process that sees the directory at `path` (absolute, without
-// symbolic links).
-std::optional<MountedDirectory> mounted_at(std::string_view mountinfo, std::string_view path);
+// A directory, by its file system and its path there: "0:21 /nvidia/mps". The path at which a process sees it does not
+// matter. `mountinfo`: the content of /proc/<pid>/mountinfo of a process that sees the directory at `path` (absolute,
+// without symbolic links).
+std::optional<std::string> mounted_at(std::string_view mountinfo, std::string_view path);
 
 // --- by its control group --------------------------------------------------------------------------------------------
 

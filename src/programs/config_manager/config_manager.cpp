@@ -148,7 +148,7 @@ bool has_name(pid_t pid, const std::string& wanted) {
 }
 
 // The folder and file system that a process sees at that path.
-std::optional<containers::MountedDirectory> folder_of(const std::string& process, const std::string& folder) {
+std::optional<std::string> folder_of(const std::string& process, const std::string& folder) {
   const auto mounts = os::read_file("/proc/" + process + "/mountinfo", kLongestMountTable);
   if (!mounts) return std::nullopt;
   return containers::mounted_at(*mounts, folder);
