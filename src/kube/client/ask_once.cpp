@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <utility>
 
 #include "kube/access.h"
@@ -45,16 +44,6 @@ Result<BlockingClient> BlockingClient::open(const Access& access) {
   TRY(server.loop, os::Loop::open());
   TRY(server.client, KubeClient::open(*server.loop, access));
   return server;
-}
-
-KubeAnswer BlockingClient::wait(const std::function<void(KubeClient::OnAnswer done)>& begin) {
-  std::optional<KubeAnswer> answer;
-  begin([&](KubeAnswer got) {
-    answer = std::move(got);
-    loop->stop();
-  });
-  while (!answer) loop->run();
-  return *std::move(answer);
 }
 
 Result<std::vector<std::string>> list_pods(const Access& access, const std::vector<std::string>& selectors) {

@@ -1,8 +1,8 @@
 #pragma once
 // Requests to the API server for one-shot commands: each call blocks on a loop of its own, and every request has the
 // client's deadline. Nothing is watched or cached.
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +17,14 @@ struct BlockingClient {
   static Result<BlockingClient> open(const Access& access);
   // ask(&KubeClient::get, path): runs the loop until the answer is there, also if something else stops it.
   KubeAnswer ask(auto request, const auto&... texts) {
-    return wait([&](KubeClient::OnAnswer done) { (client.get()->*request)(texts..., std::move(done)); });
+    std::optional<KubeAnswer> answer;
+    (client.get()->*request)(texts..., [&](KubeAnswer got) {
+      answer = std::move(got);
+      loop->stop();
+    });
+    while (!answer) loop->run();
+    return *std::move(answer);
   }
-  KubeAnswer wait(const std::function<void(KubeClient::OnAnswer done)>& begin);
 
   std::unique_ptr<os::Loop> loop;
   std::unique_ptr<KubeClient> client;
