@@ -71,25 +71,23 @@ Result<ObjectName> parse_object_name(std::string_view text) {
   return fail(Kind::kInvalid, in_quotes(text) + " is no NAMESPACE/NAME; write for example gpu-operator/gpu-configs");
 }
 
-Result<WatchEvent> parse_watch_line(std::string_view line, const std::function<void(Change, const Json&)>& object) {
+std::expected<std::string, ApiStatus> parse_watch_line(std::string_view line,
+                                                       const std::function<void(Change, const Json&)>& object) {
+  const auto not_understood = [](std::string what) {
+    return std::unexpected(ApiStatus{http::kGone, "a watch " + std::move(what), {}});
+  };
   const auto document = json_of(line);
-  if (!document.is_object())
-    return fail(Kind::kInvalid, "a watch sent something that is not a JSON object: " + in_quotes(line));
+  if (!document.is_object()) return not_understood("sent something that is not a JSON object: " + in_quotes(line));
   const std::string type = text_at(document, "type");
   const auto change = enum_of<Change>(type);
-  if (!change) return fail(Kind::kInvalid, "a watch brought an event of an unknown type: " + in_quotes(type));
+  if (!change) return not_understood("brought an event of an unknown type: " + in_quotes(type));
   const auto& held = member_at(document, "object");
-  if (!held.is_object()) return fail(Kind::kInvalid, "a watch brought an event without an object: " + type);
-  WatchEvent event{*change, {}, {}};
-  if (change == Change::kError) {
-    event.error = read_status(held);
-    return event;
-  }
-  event.resource_version = text_at(member_at(held, "metadata"), "resourceVersion");
-  if (event.resource_version.empty())
-    return fail(Kind::kInvalid, "a watch brought an object without a resourceVersion: " + type);
+  if (!held.is_object()) return not_understood("brought an event without an object: " + type);
+  if (change == Change::kError) return std::unexpected(read_status(held));
+  auto version = text_at(member_at(held, "metadata"), "resourceVersion");
+  if (version.empty()) return not_understood("brought an object without a resourceVersion: " + type);
   if (change != Change::kBookmark) object(*change, held);
-  return event;
+  return version;
 }
 
 std::string node_path(std::string_view name) {

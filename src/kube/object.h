@@ -2,6 +2,7 @@
 // Objects of any kind, their lists and watches, and the Status of a refused request, as far as API conventions define
 // them, and the few fields of a node and a ConfigMap that are used. Requests with which the node agent changes its
 // Node: conditions of its own, and the removal of one startup taint. Builds the texts and sends nothing. Pure; fuzzed.
+#include <expected>
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
@@ -55,17 +56,11 @@ Result<ListHead> parse_list(std::string_view body, const std::function<void(cons
 enum class Change { kAdded, kModified, kDeleted, kBookmark, kError };
 ENUM_NAMES(Change::kError, "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
 
-// A line of a watch's body.
-struct WatchEvent {
-  Change change = Change::kBookmark;
-  std::string resource_version;  // of the object; "" for kError
-  ApiStatus error;               // for kError
-  friend bool operator==(const WatchEvent&, const WatchEvent&) = default;
-};
-// `object` receives the object of kAdded, kModified and kDeleted. kInvalid: not JSON, an unknown type, no object, or an
-// object without a version.
-Result<WatchEvent> parse_watch_line(std::string_view line,
-                                    const std::function<void(Change change, const nlohmann::json& object)>& object);
+// A line of a watch's body → the resource version that it brings. `object` receives the object of kAdded, kModified and
+// kDeleted. The error is that of kError; of a line that is not JSON or has an unknown type, no object or no version,
+// http::kGone: nobody knows what was missed, so everything has to be listed again.
+std::expected<std::string, ApiStatus> parse_watch_line(
+    std::string_view line, const std::function<void(Change change, const nlohmann::json& object)>& object);
 
 using Texts = std::map<std::string, std::string>;
 // Entries that are not text are omitted.

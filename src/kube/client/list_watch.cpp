@@ -88,13 +88,11 @@ void ListWatch::on_bytes(std::string_view bytes) {
     if (line.empty()) continue;
     if (line.size() > kLongestLine)
       return give_up({http::kGone, fmt::format("the API server sent a line of more than {} bytes", kLongestLine), {}});
-    const auto event = parse_watch_line(
+    const auto version = parse_watch_line(
         line, [this](Change change, const nlohmann::json& object) { handler_.on_object(object, change); });
-    // Not understood, so nobody knows what was missed: look at everything again.
-    if (!event) return give_up({http::kGone, event.error().what, {}});
-    if (event->change == Change::kError) return give_up(event->error);
+    if (!version) return give_up(version.error());
     last_event_ = loop_.now();
-    reflector_.on_event(event->resource_version);
+    reflector_.on_event(*version);
   }
   handler_.on_turn();
 }
