@@ -178,40 +178,8 @@ class HealthService final : public Service {
   Streams<Response> streams_{[] {}};
 };
 
-class RegistrationService final : public pluginregistration::Registration::CallbackService {
- public:
-  // on_status: on gRPC's threads.
-  RegistrationService(std::string driver, std::string endpoint, std::function<void(bool, std::string)> on_status)
-      : driver_(std::move(driver)), endpoint_(std::move(endpoint)), on_status_(std::move(on_status)) {}
-
-  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
-                                    pluginregistration::PluginInfo* info) override {
-    info->set_type("DRAPlugin");
-    info->set_name(driver_);
-    info->set_endpoint(endpoint_);
-    for (const char* service : kServices) info->add_supported_versions(service);
-    return done(context);
-  }
-
-  grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
-                                                     const pluginregistration::RegistrationStatus* status,
-                                                     pluginregistration::RegistrationStatusResponse*) override {
-    on_status_(status->plugin_registered(), status->error());
-    return done(context);
-  }
-
- private:
-  static grpc::ServerUnaryReactor* done(grpc::CallbackServerContext* context) {
-    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    reactor->Finish(grpc::Status::OK);
-    return reactor;
-  }
-
-  const std::string driver_, endpoint_;
-  const std::function<void(bool, std::string)> on_status_;
-};
-
-class KubeletDraServer final : public DraServer {
+// It is the service for registration itself: GetInfo and NotifyRegistrationStatus, on gRPC's threads.
+class KubeletDraServer final : public DraServer, public pluginregistration::Registration::CallbackService {
  public:
   KubeletDraServer(os::Loop& loop, const std::string& driver, const std::string& kubelet_dir,
                    const std::string& instance, DraAnswers& answers, std::function<void()> on_change)
@@ -221,8 +189,6 @@ class KubeletDraServer final : public DraServer {
         name_(name_of(directory_, driver, instance)),
         calls_(std::make_shared<DraCalls>()),
         claims_(loop, calls_),
-        registration_(driver, directory_ + "/" + name_,
-                      [this](bool registered, std::string why) { on_registration(registered, std::move(why)); }),
         looked_(loop, [this] { look(); }),
         changed_(loop, std::move(on_change)) {
     calls_->answers = &answers;
@@ -236,8 +202,8 @@ class KubeletDraServer final : public DraServer {
 
   Status start() {
     remove_deserted_sockets(directory_, driver_ + "-", kSuffix);
-    TRY(socket_, SocketServer::open({&registration_, &claims_, &health_v1_, &health_v1alpha1_}, directory_, name_,
-                                    loop_.now(), kStopWithin));
+    TRY(socket_, SocketServer::open({this, &claims_, &health_v1_, &health_v1alpha1_}, directory_, name_, loop_.now(),
+                                    kStopWithin));
     set({.serving = true});
     // After the socket, so that it does not report this one.
     TRY(watch_, os::DirWatch::open(loop_, directory_, [this](const std::string& name) {
@@ -256,6 +222,25 @@ class KubeletDraServer final : public DraServer {
   DraServerState state() const override {
     const std::lock_guard lock(mutex_);
     return state_;
+  }
+
+  grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
+                                    pluginregistration::PluginInfo* info) override {
+    info->set_type("DRAPlugin");
+    info->set_name(driver_);
+    info->set_endpoint(directory_ + "/" + name_);
+    for (const char* service : kServices) info->add_supported_versions(service);
+    return finished(context);
+  }
+
+  grpc::ServerUnaryReactor* NotifyRegistrationStatus(grpc::CallbackServerContext* context,
+                                                     const pluginregistration::RegistrationStatus* status,
+                                                     pluginregistration::RegistrationStatusResponse*) override {
+    const bool registered = status->plugin_registered();
+    set({.serving = true,
+         .registered = registered,
+         .problem = registered ? "" : "kubelet refused to register the driver: " + status->error()});
+    return finished(context);
   }
 
  private:
@@ -281,10 +266,10 @@ class KubeletDraServer final : public DraServer {
     set({.problem = "another process serves " + name_ + " now; this one is not asked any more"});
   }
 
-  void on_registration(bool registered, std::string why) {
-    set({.serving = true,
-         .registered = registered,
-         .problem = registered ? "" : "kubelet refused to register the driver: " + why});
+  static grpc::ServerUnaryReactor* finished(grpc::CallbackServerContext* context) {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    reactor->Finish(grpc::Status::OK);
+    return reactor;
   }
 
   void set(const DraServerState& next) {
@@ -309,7 +294,6 @@ class KubeletDraServer final : public DraServer {
   std::string pool_;
   std::vector<dra::Device> devices_;
   os::Timer health_timer_{loop_};
-  RegistrationService registration_;
   mutable std::mutex mutex_;
   DraServerState state_;
   LoopSignal looked_;
