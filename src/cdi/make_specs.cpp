@@ -193,7 +193,9 @@ class Maker {
       if (node == nullptr) {
         note("GPU " + gpu.uuid + " is in no CDI spec: " + path + " is not on the node");
       } else if (!gpu.mig_enabled) {
-        devices.push_back(whole_gpu(gpu, *node));
+        Edits& edits = devices.emplace_back(by_index() ? std::to_string(gpu.index) : gpu.uuid, Edits{}).edits;
+        add_node(edits, *node);
+        add_drm(edits, gpu);
       } else {
         for (const MigDevice& mig : gpu.mig_devices) add_mig(devices, gpu, mig, *node);
       }
@@ -203,7 +205,11 @@ class Maker {
         note(std::string(path) +
              " is not on the node: CUDA will not start in containers until it is (nvidia-modprobe)");
     }
-    if (!devices.empty()) note_missing_hook_program();
+    if (!devices.empty() && files_.hook_program_missing)
+      note("the hook program " + config_.flags.plugin.nvidia_ctk_path +
+           " is not on the node: specs are without hooks, and links to libraries are mounts, which is enough where the "
+           "container's loader looks into " +
+           files_.library_dir + "; install NVIDIA's container toolkit or set nvidiaCTKPath");
     keep("gpu", std::move(devices), common_edits());
   }
 
@@ -213,13 +219,6 @@ class Maker {
     add_nodes(edits, found->second.nodes);
     // Only by hook: a mount cannot replace a link to a device node.
     if (!files_.hook_program_missing) add_links(edits, found->second.by_path_links);
-  }
-
-  Device whole_gpu(const Gpu& gpu, const Found& node) const {
-    Device device{by_index() ? std::to_string(gpu.index) : gpu.uuid, {}};
-    add_node(device.edits, node);
-    add_drm(device.edits, gpu);
-    return device;
   }
 
   void add_mig(std::vector<Device>& devices, const Gpu& gpu, const MigDevice& mig, const Found& node) {
@@ -234,14 +233,6 @@ class Maker {
     }
     if (mig.profile.find("+gfx") != std::string::npos) add_drm(device.edits, gpu);
     devices.push_back(std::move(device));
-  }
-
-  void note_missing_hook_program() {
-    if (!files_.hook_program_missing) return;
-    note("the hook program " + config_.flags.plugin.nvidia_ctk_path +
-         " is not on the node: specs are without hooks, and links to libraries are mounts, which is enough where the "
-         "container's loader looks into " +
-         files_.library_dir + "; install NVIDIA's container toolkit or set nvidiaCTKPath");
   }
 
   // Adds links that applications expect and that some driver packages lack.

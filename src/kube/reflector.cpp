@@ -12,11 +12,6 @@ namespace {
 // A watch that ends sooner and brought nothing counts as failed: something between this node and the server cuts it.
 constexpr Duration kTooShort = std::chrono::seconds(1);
 
-std::string status_text(const ApiStatus& status) {
-  if (status.code == 0) return status.message;
-  return fmt::format("{}{}{}", status.code, status.message.empty() ? "" : ": ", status.message);
-}
-
 }  // namespace
 
 Reflector::Reflector(ReflectorSettings settings)
@@ -99,7 +94,8 @@ void Reflector::on_failed(const ApiStatus& status, MonoTime now) {
   if (!watch_next_) continue_.clear();  // an interrupted list starts again
   Duration least = status.retry_after;
   if (status.code == http::kForbidden) least = std::max(least, settings_.denied_wait);
-  std::string reason = status_text(status);
+  std::string reason = status.message;
+  if (status.code != 0) reason = fmt::format("{}{}{}", status.code, reason.empty() ? "" : ": ", reason);
   if (status.code == http::kForbidden) reason += "; give this service account the role in " + settings_.role;
   if (status.code == http::kUnauthorized) reason += "; the token is refused";
   wait(least, std::move(reason), now);
