@@ -114,10 +114,6 @@ Status read_sharing(const Json& json, const std::string& path, DeviceConfig& int
   return {};
 }
 
-bool is_for(const DeviceConfig& config, Kind kind) {
-  return config.device == (kind == Kind::kMig ? DeviceConfig::For::kMig : DeviceConfig::For::kGpu);
-}
-
 }  // namespace
 
 Result<DeviceConfig> read_device_config(const Json& parameters, const std::string& field) {
@@ -140,7 +136,7 @@ Result<const DeviceConfig*> config_of(const std::vector<DeviceConfig>& configs, 
   if (kind == Kind::kMonitor) return found;
   for (const auto& config : configs) {
     const bool named = std::ranges::find(config.requests, request) != config.requests.end();
-    const bool of_its_kind = is_for(config, kind);
+    const bool of_its_kind = (config.device == DeviceConfig::For::kMig) == (kind == Kind::kMig);
     if (!config.requests.empty() && !named) continue;
     if (named && !of_its_kind)
       return wrong_field(

@@ -153,6 +153,7 @@ void add_gpu(const config::Config& config, const Inventory& inventory, const Gpu
   devices.list.push_back(device_of(inventory, gpu, Kind::kMonitor));
 }
 
+constexpr std::string_view kSlice = "memory-slice-";
 constexpr std::array kEngineNames{"copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines"};
 
 bool in_bounds(const mig::Placement& place) {
@@ -171,12 +172,8 @@ Counters counters_of(const std::vector<mig::Profile>& profiles, const mig::Profi
     add("multiprocessors", profile.sm_count);
   for (std::size_t i = 0; i < kEngineNames.size(); ++i) add(kEngineNames[i], profile.engines[i]);
   for (std::uint32_t i = 0; i < place.size && in_bounds(place); ++i)
-    add(fmt::format("memory-slice-{}", place.start + i), 1);
+    add(fmt::format("{}{}", kSlice, place.start + i), 1);
   return counters;
-}
-
-bool is_slice(const std::string& counter) {
-  return counter.starts_with("memory-slice-");
 }
 
 }  // namespace
@@ -232,7 +229,7 @@ std::vector<PlacedProfile> partitions_of(const PartitionableGpu& gpu) {
       const Counters takes = counters_of(gpu.profiles, profile, place);
       // As many of one profile as the driver makes at a time have room, so no counter refuses what the driver accepts.
       for (const auto& [name, value] : takes)
-        left[name] = std::max(left[name], is_slice(name) ? 1 : value * std::max(profile.at_most, 1u));
+        left[name] = std::max(left[name], name.starts_with(kSlice) ? 1 : value * std::max(profile.at_most, 1u));
       found.push_back({beside, {&profile, {{profile.id, profile.slices, place}, takes, {}}}});
     }
   }

@@ -74,8 +74,7 @@ class ClaimsLock {
   std::unique_ptr<os::DirWatch> watch_;
   bool had_ = false;       // once
   bool asked_of_ = false;  // `wanted` was called and give_up() was not
-  os::Timer ask_again_;
-  os::Timer take_back_;
+  os::Timer timer_;        // asks again, or takes the claims back
 };
 
 // What the node has for claims, as of the newest plan.

@@ -19,7 +19,7 @@ constexpr Duration kTakeBackAfter = 2s;  // the agent that asked may have ended 
 }  // namespace
 
 ClaimsLock::ClaimsLock(os::Loop& loop, std::string run_dir, Callbacks callbacks)
-    : loop_(loop), run_dir_(std::move(run_dir)), callbacks_(std::move(callbacks)), ask_again_(loop), take_back_(loop) {}
+    : loop_(loop), run_dir_(std::move(run_dir)), callbacks_(std::move(callbacks)), timer_(loop) {}
 
 bool ClaimsLock::open() {
   // Before the first try: what happens after it is seen.
@@ -42,8 +42,8 @@ bool ClaimsLock::open() {
 }
 
 void ClaimsLock::want() {
-  if (had_ || !dir_ || ask_again_.running()) return;
-  ask_again_.start(kAskAgainAfter, [this] { want(); });
+  if (had_ || !dir_ || timer_.running()) return;
+  timer_.start(kAskAgainAfter, [this] { want(); });
   const auto asked = dir_->write_atomically(kNext, std::to_string(::getpid()) + "\n", 0600);
   if (!asked) log::warning("claims.not_asked_for", {{"why", asked.error()}, {"effect", "the older agent has them"}});
 }
@@ -54,7 +54,7 @@ void ClaimsLock::give_up() {
   lock_->free();
   (void)dir_->remove(kNext);
   log::info("claims.given_up", {{"why", "a newer agent of this node serves them"}});
-  take_back_.start(kTakeBackAfter, [this] { take(); });
+  timer_.start(kTakeBackAfter, [this] { take(); });
 }
 
 void ClaimsLock::look(const std::string& name) {
@@ -73,8 +73,7 @@ void ClaimsLock::look(const std::string& name) {
 void ClaimsLock::take() {
   if (!lock_ || lock_->taken() || !lock_->take().value_or(false)) return;
   had_ = true;
-  ask_again_.stop();
-  take_back_.stop();
+  timer_.stop();
   (void)dir_->remove(kNext);  // of one that ended before it had them
   log::info("claims.taken");
   callbacks_.taken();
