@@ -33,47 +33,52 @@ constexpr Duration kHealthEvery = std::chrono::seconds(60);
 constexpr std::int64_t kHealthTimeoutSeconds = 180;  // without a message, as kubelet counts; its default is 30
 constexpr std::size_t kLongestWhy = 1024;
 
-// What the services of one server share: calls that are not answered yet. Each is finished once, by its answer or by
-// close(). Any thread.
+// What the services of one server share: calls that are not answered yet. Each is finished once, by its last answer or
+// by close(). Any thread.
 class DraCalls {
  public:
   DraAnswers* answers = nullptr;  // loop thread only; null once the server is gone
 
-  // False: closed, and the call is finished.
-  bool enter(grpc::ServerUnaryReactor* call) {
+  // A call that waits for so many answers. False: closed, and the call is finished.
+  bool enter(grpc::ServerUnaryReactor* call, std::size_t missing) {
     {
       const std::lock_guard lock(mutex_);
-      if (!closed_) return calls_.insert(call).second;
+      if (!closed_) return calls_.emplace(call, missing).second;
     }
     call->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
     return false;
   }
 
-  // `write` fills the response, which exists until the call is finished; not called for one that is finished.
-  void finish(grpc::ServerUnaryReactor* call, const std::function<void()>& write) {
+  // `write` puts the answer into the response, which exists until the call is finished; not called for one that is
+  // finished.
+  void answer(grpc::ServerUnaryReactor* call, const std::function<void()>& write) {
     {
       const std::lock_guard lock(mutex_);
-      if (calls_.erase(call) == 0) return;
+      const auto at = calls_.find(call);
+      if (at == calls_.end()) return;
+      write();
+      if (--at->second > 0) return;
+      calls_.erase(at);
     }
-    write();
     call->Finish(grpc::Status::OK);
   }
 
   void close() {
-    std::set<grpc::ServerUnaryReactor*> left;
+    decltype(calls_) left;
     {
       const std::lock_guard lock(mutex_);
       closed_ = true;
       left.swap(calls_);
     }
-    for (auto* call : left) call->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
+    for (const auto& each : left) each.first->Finish({grpc::StatusCode::UNAVAILABLE, kStopping});
   }
 
  private:
   static constexpr const char* kStopping = "the node agent is stopping; ask again";
 
   std::mutex mutex_;
-  std::set<grpc::ServerUnaryReactor*> calls_;  // an address is one call's until it is finished
+  // With the answers that are missing; an address is one call's until it is finished.
+  std::map<grpc::ServerUnaryReactor*, std::size_t> calls_;
   bool closed_ = false;
 };
 
@@ -116,33 +121,20 @@ class DraService final : public dra_api::DRAPlugin::CallbackService {
   template <class Answer, class Request, class Method, class Write>
   grpc::ServerUnaryReactor* ask(grpc::CallbackServerContext* context, const Request& request, Method method,
                                 Write write) {
-    struct Gathered {
-      std::size_t left = 0;
-      std::vector<std::pair<std::string, Answer>> answers;
-    };
     grpc::ServerUnaryReactor* call = context->DefaultReactor();
-    if (!calls_->enter(call)) return call;
     std::vector<dra::ClaimName> claims;
     std::set<std::string> seen;  // the answer has each UID once
     for (const auto& claim : request.claims())
       if (seen.insert(claim.uid()).second) claims.push_back({claim.namespace_(), claim.name(), claim.uid()});
-    const auto gathered = std::make_shared<Gathered>();
-    gathered->left = claims.size() + 1;
-    const auto finish = [calls = calls_, call, gathered, write] {
-      if (--gathered->left > 0) return;
-      calls->finish(call, [&] {
-        for (const auto& [uid, answer] : gathered->answers) write(uid, answer);
-      });
-    };
-    loop_.post([calls = calls_, claims = std::move(claims), method, gathered, finish] {
+    if (!calls_->enter(call, claims.size() + 1)) return call;
+    loop_.post([calls = calls_, call, claims = std::move(claims), method, write] {
       for (const auto& claim : claims) {
         if (calls->answers == nullptr) return;  // all calls are finished
-        (calls->answers->*method)(claim, [gathered, uid = claim.uid, finish](Answer answer) {
-          gathered->answers.emplace_back(uid, std::move(answer));
-          finish();
+        (calls->answers->*method)(claim, [calls, call, write, uid = claim.uid](const Answer& answer) {
+          calls->answer(call, [&] { write(uid, answer); });
         });
       }
-      finish();  // so that a call without claims, as a probe makes it, is answered too
+      calls->answer(call, [] {});  // so that a call without claims, as a probe makes it, is answered too
     });
     return call;
   }
