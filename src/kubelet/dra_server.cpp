@@ -216,11 +216,11 @@ class KubeletDraServer final : public DraServer, public pluginregistration::Regi
     return state_;
   }
 
+  // Without an endpoint, kubelet calls the socket that it found: where that is on the host is not known here.
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const pluginregistration::InfoRequest*,
                                     pluginregistration::PluginInfo* info) override {
     info->set_type("DRAPlugin");
     info->set_name(driver_);
-    info->set_endpoint(directory_ + "/" + name_);
     for (const char* service : kServices) info->add_supported_versions(service);
     return finished(context);
   }

@@ -114,7 +114,8 @@ Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::strin
     if (!status.ok()) return failed(status, "GetInfo");
   }
   const auto& versions = info.supported_versions();
-  const bool good = info.type() == "DRAPlugin" && info.endpoint().starts_with('/') && !info.name().empty() &&
+  const std::string endpoint = info.endpoint().empty() ? registry_socket : info.endpoint();
+  const bool good = info.type() == "DRAPlugin" && endpoint.starts_with('/') && !info.name().empty() &&
                     std::ranges::find(versions, "v1.DRAPlugin") != versions.end();
   {
     grpc::ClientContext context;
@@ -127,7 +128,7 @@ Result<std::unique_ptr<DraKubelet>> DraKubelet::register_driver(const std::strin
     if (!status.ok()) return failed(status, "NotifyRegistrationStatus");
   }
   if (!good) return fail(Kind::kInvalid, "kubelet would not register " + info.name());
-  return std::make_unique<Client>(info.name(), info.endpoint(), v1::DRAPlugin::NewStub(channel_to(info.endpoint())));
+  return std::make_unique<Client>(info.name(), endpoint, v1::DRAPlugin::NewStub(channel_to(endpoint)));
 }
 
 }  // namespace tranche::sim
