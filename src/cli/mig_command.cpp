@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -21,15 +20,14 @@ mig::Users users_of(const std::string& run_dir) {
   if (run_dir.empty()) return {};
   const auto answer = os::ask(run_dir + "/node.sock", "status", std::chrono::seconds(2));
   if (!answer) return {};
-  std::map<std::string, std::vector<mig::Holder>> held;
-  const auto status = json_of(*answer);
-  for (const auto& grant : list_at(status, "grants"))
-    for (const auto& device : list_at(grant, "devices"))
-      held[text_at(device, "uuid")].push_back(
-          mig::pod_holder(text_at(grant, "namespace"), text_at(grant, "pod"), text_at(grant, "container")));
-  return [held = std::move(held)](const std::string& uuid) {
-    const auto found = held.find(uuid);
-    return found == held.end() ? std::vector<mig::Holder>() : found->second;
+  return [status = json_of(*answer)](const std::string& uuid) {
+    std::vector<mig::Holder> holders;
+    for (const auto& grant : list_at(status, "grants"))
+      for (const auto& device : list_at(grant, "devices"))
+        if (text_at(device, "uuid") == uuid)
+          holders.push_back(
+              mig::pod_holder(text_at(grant, "namespace"), text_at(grant, "pod"), text_at(grant, "container")));
+    return holders;
   };
 }
 
@@ -131,8 +129,8 @@ int carry_out(MigNode& node, const mig::Plan& plan, const char* program, bool re
   int worst = 0;
   for (const auto& gpu : plan.gpus) {
     if (!gpu.matched || gpu.as_wanted) continue;
-    if (say) say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::to_string(gpu.target)));
-    const auto outcome = mig::apply_layout(*node.admin, gpu.now.uuid, gpu.target, callbacks);
+    if (say) say(fmt::format("GPU {} ({}): to {}", gpu.now.index, gpu.now.name, mig::layout_text(gpu.after)));
+    const auto outcome = mig::apply_layout(*node.admin, gpu.after, callbacks);
     worst = std::max(worst, report(outcome, gpu, resets, program));
   }
   return worst;

@@ -6,7 +6,6 @@
 #include <array>
 #include <functional>
 #include <optional>
-#include <tuple>
 
 #include "base/text.h"
 
@@ -25,11 +24,8 @@ Mask mask_of(const Placement& placement) {
 
 // The changes that give a present GPU instance these compute instances.
 struct Inside {
-  std::uint32_t held_destroyed = 0;
-  std::uint32_t destroyed = 0;
-  std::uint32_t created = 0;
-  std::vector<Placement> placements;
-  auto cost() const { return std::tie(held_destroyed, destroyed, created); }
+  Cost cost{};
+  std::vector<Placement> placements{};
 };
 
 // Calls take(placements) for every way to place the compute instances beside `placed`, until it returns true. The
@@ -57,27 +53,22 @@ bool fits(std::uint32_t of, const Counts& wanted) {
   return each_placing(of, wanted, placed, [](const auto&) { return true; });
 }
 
-Placement placement_in(const Profile& profile, const ComputeInstance& compute) {
-  return {compute.placement.start, std::min(compute.placement.size, profile.slices)};
-}
-
 Inside inside(const Profile& profile, const Counts& wanted, const GpuInstance& present) {
   std::optional<Inside> best;
   std::vector<Placement> placed;
   each_placing(profile.slices, wanted, placed, [&](const std::vector<Placement>& placements) {
-    Inside one;
-    one.placements = placements;
-    one.created = static_cast<std::uint32_t>(placements.size());
+    Inside one{{.compute_created = static_cast<std::uint32_t>(placements.size())}, placements};
     for (const auto& compute : present.compute) {
-      if (std::ranges::find(placements, placement_in(profile, compute)) != placements.end()) {
-        --one.created;
+      const Placement at{compute.placement.start, std::min(compute.placement.size, profile.slices)};
+      if (std::ranges::find(placements, at) != placements.end()) {
+        --one.cost.compute_created;
       } else {
-        ++one.destroyed;
-        if (compute.held || present.held) ++one.held_destroyed;
+        ++one.cost.compute_destroyed;
+        if (compute.held || present.held) ++one.cost.held_destroyed;
       }
     }
-    if (!best || one.cost() < best->cost()) best = std::move(one);
-    return best->destroyed == 0;
+    if (!best || one.cost < best->cost) best = std::move(one);
+    return best->cost.compute_destroyed == 0;
   });
   return best.value_or(Inside{});
 }
@@ -156,7 +147,7 @@ class Search {
   }
 
   std::optional<ChosenLayout> take() {
-    if (best_) std::ranges::sort(best_->layout.parts, {}, &Part::placement);
+    if (best_) std::ranges::sort(best_->instances, {}, &GpuInstance::placement);
     return std::move(best_);
   }
 
@@ -203,27 +194,23 @@ class Search {
     return why_not_together(profiles_, together).empty();
   }
 
-  const GpuInstance* present_at(const Unit& unit) const {
-    for (const auto& instance : present_)
-      if (instance.is_at(unit.profile->id, unit.at)) return &instance;
-    return nullptr;
-  }
-
   void finish(Mask used) {
-    ChosenLayout found{{true, {}}, {}};
+    ChosenLayout found;
     Cost& cost = found.cost;
     std::uint32_t kept = 0, held_kept = 0;
     for (const Unit& unit : units_) {
-      const GpuInstance* instance = present_at(unit);
-      const Inside in = inside(*unit.profile, unit.compute, instance == nullptr ? GpuInstance{} : *instance);
-      found.layout.parts.push_back({unit.profile->id, unit.profile->name, unit.at, in.placements});
-      std::ranges::sort(found.layout.parts.back().compute);
-      if (instance == nullptr) continue;
+      const auto instance = find_at(present_, unit.profile->id, unit.at);
+      const bool is_there = instance != present_.end();
+      const Inside in = inside(*unit.profile, unit.compute, is_there ? *instance : GpuInstance{});
+      auto& made = found.instances.emplace_back(kNotMadeYet, unit.profile->id, unit.at);
+      for (const Placement& at : in.placements) made.compute.push_back({.id = kNotMadeYet, .placement = at});
+      std::ranges::sort(made.compute, {}, &ComputeInstance::placement);
+      if (!is_there) continue;
       ++kept;
       held_kept += instance->busy() ? 1 : 0;
-      cost.held_destroyed += in.held_destroyed;
-      cost.compute_destroyed += in.destroyed;
-      cost.compute_created += in.created;
+      cost.held_destroyed += in.cost.held_destroyed;
+      cost.compute_destroyed += in.cost.compute_destroyed;
+      cost.compute_created += in.cost.compute_created;
     }
     if (beside_ && (cost.held_destroyed > 0 || !has_room_for_held())) return;
     cost.held_destroyed += held_ - held_kept;
@@ -259,29 +246,18 @@ class Search {
 
 }  // namespace
 
-Layout layout_of(const GpuState& gpu) {
-  Layout layout{.enabled = gpu.enabled};
-  for (const auto& instance : gpu.instances) {
-    layout.parts.push_back(
-        {instance.profile_id, profile_name(gpu.profiles, instance.profile_id), instance.placement, {}});
-    for (const auto& compute : instance.compute) layout.parts.back().compute.push_back(compute.placement);
-    std::ranges::sort(layout.parts.back().compute);
-  }
-  return layout;
+GpuState with_mode(GpuState gpu, bool on) {
+  if (!on || !gpu.enabled) gpu.instances.clear();
+  gpu.enabled = on;
+  return gpu;
 }
 
-Layout with_mode(const GpuState& gpu, bool on) {
-  Layout layout = on && gpu.enabled ? layout_of(gpu) : Layout{};
-  layout.enabled = on;
-  return layout;
-}
-
-std::string to_string(const Layout& layout) {
-  if (!layout.enabled) return "MIG off";
-  if (layout.parts.empty()) return "MIG on, no instances";
-  return join(layout.parts, ", ", [](const Part& part) {
-    return fmt::format("{} at {}{}", part.profile, part.placement.start,
-                       part.compute.empty() ? " without a compute instance" : "");
+std::string layout_text(const GpuState& gpu) {
+  if (!gpu.enabled) return "MIG off";
+  if (gpu.instances.empty()) return "MIG on, no instances";
+  return join(gpu.instances, ", ", [&](const GpuInstance& one) {
+    return fmt::format("{} at {}{}", profile_name(gpu.profiles, one.profile_id), one.placement.start,
+                       one.compute.empty() ? " without a compute instance" : "");
   });
 }
 

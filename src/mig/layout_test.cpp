@@ -29,9 +29,9 @@ GpuInstance instance(std::uint32_t id, std::uint32_t profile_id, Placement at, b
   return one;
 }
 
-std::vector<Placement> places(const Layout& layout) {
+std::vector<Placement> places(const ChosenLayout& layout) {
   std::vector<Placement> all;
-  for (const Part& part : layout.parts) all.push_back(part.placement);
+  for (const GpuInstance& part : layout.instances) all.push_back(part.placement);
   return all;
 }
 
@@ -56,7 +56,7 @@ TEST(MigLayout, KeepsBusyInstancesWhereTheyLie) {
   ASSERT_TRUE(layout);
   EXPECT_EQ(layout->cost.held_destroyed, 0u);
   EXPECT_EQ(layout->cost.instances_destroyed, 4u) << "three where the 3g and the 2g go; one more 1g than is wanted";
-  EXPECT_THAT(layout->layout.parts, ::testing::Contains(Part{19, "1g.5gb", {2, 1}, {{0, 1}}}));
+  EXPECT_THAT(layout->instances, ::testing::Contains(GpuInstance{kNotMadeYet, 19, {2, 1}, {{kNotMadeYet, {0, 1}}}}));
 }
 
 TEST(MigLayout, DestroysNothingWhereTheSetIsThereAlready) {
@@ -79,9 +79,9 @@ TEST(MigLayout, AnInstanceWithoutAComputeInstanceIsFinishedInsteadOfMadeAnew) {
 TEST(MigLayout, PartsOfAnInstanceShareIt) {
   const auto layout = choose_layout(profiles_of("A100-SXM4-40GB"), set_of({{"1c.3g.20gb", 3}, {"2c.3g.20gb", 1}}), {});
   ASSERT_TRUE(layout);
-  ASSERT_EQ(layout->layout.parts.size(), 2u);
+  ASSERT_EQ(layout->instances.size(), 2u);
   std::size_t compute = 0;
-  for (const Part& part : layout->layout.parts) compute += part.compute.size();
+  for (const GpuInstance& part : layout->instances) compute += part.compute.size();
   EXPECT_EQ(compute, 4u);
 }
 
@@ -93,7 +93,8 @@ TEST(MigLayout, ComputeInstancesThatMayStayDo) {
   const auto layout = choose_layout(profiles_of("A100-SXM4-40GB"), set_of({{"1c.3g.20gb", 2}}), present);
   ASSERT_TRUE(layout);
   EXPECT_EQ(layout->cost, (Cost{0, 0, 1, 0, 0}));
-  EXPECT_THAT(layout->layout.parts[0].compute, ::testing::Contains(Placement{1, 1})) << "the held one";
+  EXPECT_THAT(layout->instances[0].compute, ::testing::Contains(ComputeInstance{kNotMadeYet, {1, 1}}))
+      << "the held one";
   const auto larger =
       choose_layout(profiles_of("A100-SXM4-40GB"), set_of({{"1c.3g.20gb", 1}, {"2c.3g.20gb", 1}}), present);
   ASSERT_TRUE(larger);

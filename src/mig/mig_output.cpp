@@ -41,7 +41,7 @@ std::string state_of(const GpuPlan& gpu) {
   if (!gpu.matched) return "left alone: no entry names it";
   if (gpu.as_wanted) return "as configured";
   if (gpu.steps.empty()) return "cannot be planned";
-  if (gpu.mode_changes()) return gpu.target.enabled ? "MIG is switched on" : "MIG is switched off";
+  if (gpu.mode_changes()) return gpu.after.enabled ? "MIG is switched on" : "MIG is switched off";
   return "changes";
 }
 
@@ -142,7 +142,7 @@ Json json_of(const GpuPlan& gpu) {
           {"matched", gpu.matched},
           {"asConfigured", gpu.as_wanted},
           {"migEnabled", gpu.now.enabled},
-          {"migWanted", gpu.target.enabled},
+          {"migWanted", gpu.after.enabled},
           {"needsReset", gpu.needs_reset()},
           {"modeReason", gpu.mode_why},
           {"stays", std::move(stays)},

@@ -10,12 +10,6 @@
 namespace tranche::mig {
 namespace {
 
-const Part* part_of(const Layout& layout, const GpuInstance& instance) {
-  const auto found = std::ranges::find_if(
-      layout.parts, [&](const Part& part) { return instance.is_at(part.profile_id, part.placement); });
-  return !layout.enabled || found == layout.parts.end() ? nullptr : &*found;
-}
-
 // Of the compute instances of a GPU instance: which stay, and the places of those that are missing.
 struct Remaining {
   std::vector<bool> stays;
@@ -23,13 +17,14 @@ struct Remaining {
 };
 
 // What lies where it is wanted stays; then what has a wanted size, because the driver chooses where it makes one.
-Remaining remaining(const GpuInstance& instance, const Part& part) {
-  Remaining found{std::vector<bool>(instance.compute.size()), part.compute};
+Remaining remaining(const GpuInstance& instance, const GpuInstance& wanted) {
+  Remaining found{std::vector<bool>(instance.compute.size()), {}};
+  for (const ComputeInstance& one : wanted.compute) found.missing.push_back(one.placement);
   for (const bool exactly : {true, false})
     for (std::size_t i = 0; i < instance.compute.size(); ++i) {
       const Placement& at = instance.compute[i].placement;
       const auto match = std::ranges::find_if(
-          found.missing, [&](const Placement& wanted) { return exactly ? wanted == at : wanted.size == at.size; });
+          found.missing, [&](const Placement& one) { return exactly ? one == at : one.size == at.size; });
       if (found.stays[i] || match == found.missing.end()) continue;
       found.stays[i] = true;
       found.missing.erase(match);
@@ -52,38 +47,38 @@ Step set_mode(const GpuState& now, bool on) {
   return {.what = on ? Step::What::kModeOn : Step::What::kModeOff, .why = "the configuration asks for it"};
 }
 
-std::optional<Step> step_away(const GpuState& now, const Layout& wanted) {
+std::optional<Step> step_away(const GpuState& now, const GpuState& wanted) {
   for (const GpuInstance& instance : now.instances) {
-    const Part* part = part_of(wanted, instance);
+    const auto part = find_at(wanted.instances, instance.profile_id, instance.placement);
+    const bool stays = part != wanted.instances.end();
     Step step{.what = Step::What::kDestroyInstance,
               .instance = instance.id,
               .profile_id = instance.profile_id,
               .profile = profile_name(now.profiles, instance.profile_id),
               .placement = instance.placement,
-              .why = part != nullptr   ? "the configuration divides the instance differently"
+              .why = stays             ? "the configuration divides the instance differently"
                      : !wanted.enabled ? "MIG is switched off"
                                        : "the configuration has no place for it"};
-    const auto stays = part != nullptr ? remaining(instance, *part).stays : std::vector<bool>(instance.compute.size());
-    for (std::size_t i = 0; i < stays.size(); ++i) {
-      if (stays[i]) continue;
+    const auto kept = stays ? remaining(instance, *part).stays : std::vector<bool>(instance.compute.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) continue;
       step.what = Step::What::kDestroyCompute;
       step.compute = instance.compute[i].id;
       step.compute_placement = instance.compute[i].placement;
       step.profile = compute_name(now.profiles, instance.profile_id, step.compute_placement.size);
       return step;
     }
-    if (part == nullptr) return step;
+    if (!stays) return step;
   }
   return std::nullopt;
 }
 
-std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
-  for (const Part& part : wanted.parts) {
-    const auto there = std::ranges::find_if(
-        now.instances, [&](const GpuInstance& instance) { return instance.is_at(part.profile_id, part.placement); });
+std::optional<Step> step_towards(const GpuState& now, const GpuState& wanted) {
+  for (const GpuInstance& part : wanted.instances) {
+    const auto there = find_at(now.instances, part.profile_id, part.placement);
     Step step{.what = Step::What::kCreateInstance,
               .profile_id = part.profile_id,
-              .profile = part.profile,
+              .profile = profile_name(now.profiles, part.profile_id),
               .placement = part.placement,
               .why = "the configuration asks for it"};
     if (there == now.instances.end()) return step;
@@ -99,15 +94,9 @@ std::optional<Step> step_towards(const GpuState& now, const Layout& wanted) {
   return std::nullopt;
 }
 
-// The instance that a step is about; the end if it does not exist.
-auto instance_of(std::vector<GpuInstance>& instances, const Step& step) {
-  return std::ranges::find_if(
-      instances, [&](const GpuInstance& instance) { return instance.is_at(step.profile_id, step.placement); });
-}
-
-std::optional<Blocker> blocker_of(GpuState& now, const Step& step, const Layout& wanted) {
+std::optional<Blocker> blocker_of(GpuState& now, const Step& step, const GpuState& wanted) {
   if (!destroys(step)) return std::nullopt;
-  const auto instance = instance_of(now.instances, step);
+  const auto instance = find_at(now.instances, step.profile_id, step.placement);
   if (instance == now.instances.end()) {  // the mode
     if (now.enabled == wanted.enabled || now.holders.empty()) return std::nullopt;
     return Blocker{"the whole GPU", now.holders};
@@ -122,7 +111,7 @@ std::optional<Blocker> blocker_of(GpuState& now, const Step& step, const Layout&
 }
 
 void take(GpuState& gpu, const Step& step) {
-  const auto instance = instance_of(gpu.instances, step);
+  const auto instance = find_at(gpu.instances, step.profile_id, step.placement);
   switch (step.what) {
     case Step::What::kDestroyCompute:
       std::erase_if(instance->compute, [&](const ComputeInstance& one) { return one.id == step.compute; });
@@ -217,15 +206,37 @@ GpuPlan plan_gpu(const Entry& entry, const GpuState& gpu, std::vector<Problem>& 
                         fmt::format("{}: {}", described(gpu), chosen.error().what), chosen.error().remedy});
     return nothing;
   }
-  GpuPlan plan = plan_to(gpu, chosen->layout);
+  GpuState target = with_mode(gpu, true);
+  target.instances = chosen->instances;
+  GpuPlan plan = plan_to(gpu, target);
   if (!plan.blockers.empty() && gpu.enabled)
     plan.fits_beside = to_string(largest_beside(gpu.profiles, *wanted, gpu.instances));
   return plan;
 }
 
+// "" = none.
+std::string difference(const Entry* entry, const GpuState& gpu, bool mode_only) {
+  // mig-parted asks for an entry only where it compares instances.
+  if (entry == nullptr) return mode_only ? "" : ": no entry of the configuration names it";
+  if (!gpu.capable) return entry->enabled ? " does not support MIG" : "";
+  if (gpu.enabled != entry->enabled)
+    return fmt::format(": MIG is {}, and the configuration asks for {}", gpu.enabled ? "on" : "off",
+                       entry->enabled ? "on" : "off");
+  if (mode_only || !entry->enabled) return "";
+  const Instances has = instances_of(gpu);
+  std::vector<Problem> problems;
+  if (resolved(*entry, gpu, problems) != has)
+    return fmt::format(": it has {}, and the configuration asks for {}", to_string(has), to_string(entry->instances));
+  const auto empty =
+      std::ranges::find_if(gpu.instances, [](const GpuInstance& instance) { return instance.compute.empty(); });
+  if (empty == gpu.instances.end()) return "";
+  return fmt::format(": GPU instance {} ({}) has no compute instance", empty->id,
+                     profile_name(gpu.profiles, empty->profile_id));
+}
+
 }  // namespace
 
-std::optional<Step> next_step(const GpuState& now, const Layout& wanted) {
+std::optional<Step> next_step(const GpuState& now, const GpuState& wanted) {
   const bool mode_is_right = now.enabled == wanted.enabled && now.pending == wanted.enabled;
   if (wanted.enabled && !mode_is_right) return set_mode(now, true);
   if (auto step = step_away(now, wanted)) return step;
@@ -255,11 +266,11 @@ std::vector<std::string> GpuPlan::leaves() const {
 }
 
 GpuPlan left_alone(const GpuState& now) {
-  return {.now = now, .target = layout_of(now), .after = now};
+  return {.now = now, .after = now};
 }
 
-GpuPlan plan_to(const GpuState& now, const Layout& target) {
-  GpuPlan plan{.now = now, .matched = true, .target = target, .after = now};
+GpuPlan plan_to(const GpuState& now, const GpuState& target) {
+  GpuPlan plan{.now = now, .matched = true, .after = now};
   while (auto step = next_step(plan.after, target)) {
     if (auto blocker = blocker_of(plan.after, *step, target);
         blocker && std::ranges::find(plan.blockers, *blocker) == plan.blockers.end())
@@ -312,35 +323,9 @@ Plan make_plan(const Configuration& configuration, const std::vector<GpuState>& 
 std::vector<std::string> differences(const Configuration& configuration, const std::vector<GpuState>& gpus,
                                      bool mode_only) {
   std::vector<std::string> all;
-  for (const GpuState& gpu : gpus) {
-    const Entry* entry = entry_of(configuration, gpu);
-    if (entry == nullptr) {  // mig-parted asks for an entry only where it compares instances
-      if (!mode_only) all.push_back(described(gpu) + ": no entry of the configuration names it");
-      continue;
-    }
-    if (!gpu.capable && !entry->enabled) continue;
-    if (!gpu.capable) {
-      all.push_back(described(gpu) + " does not support MIG");
-      continue;
-    }
-    if (gpu.enabled != entry->enabled) {
-      all.push_back(fmt::format("{}: MIG is {}, and the configuration asks for {}", described(gpu),
-                                gpu.enabled ? "on" : "off", entry->enabled ? "on" : "off"));
-      continue;
-    }
-    if (mode_only || !entry->enabled) continue;
-    const Instances has = instances_of(gpu);
-    std::vector<Problem> problems;
-    const auto wanted = resolved(*entry, gpu, problems);
-    if (!wanted || *wanted != has)
-      all.push_back(fmt::format("{}: it has {}, and the configuration asks for {}", described(gpu), to_string(has),
-                                to_string(entry->instances)));
-    else if (const auto empty = std::ranges::find_if(
-                 gpu.instances, [](const GpuInstance& instance) { return instance.compute.empty(); });
-             empty != gpu.instances.end())
-      all.push_back(fmt::format("{}: GPU instance {} ({}) has no compute instance", described(gpu), empty->id,
-                                profile_name(gpu.profiles, empty->profile_id)));
-  }
+  for (const GpuState& gpu : gpus)
+    if (const auto text = difference(entry_of(configuration, gpu), gpu, mode_only); !text.empty())
+      all.push_back(described(gpu) + text);
   return all;
 }
 

@@ -20,25 +20,13 @@
 
 namespace tranche::mig {
 
-// ---- what a GPU is or is to be cut into
+// ---- what a GPU is to be cut into: a GpuState, of which the mode and the places of the instances count
 
-// A GPU instance.
-struct Part {
-  std::uint32_t profile_id = 0;
-  std::string profile{};  // its name, for messages
-  Placement placement;
-  std::vector<Placement> compute{};  // each one's placement in compute slices, by start
-  friend bool operator==(const Part&, const Part&) = default;
-};
+// The number of an instance that does not exist yet.
+inline constexpr std::uint32_t kNotMadeYet = ~std::uint32_t{0};
 
-struct Layout {
-  bool enabled = false;
-  std::vector<Part> parts{};  // by placement
-  friend bool operator==(const Layout&, const Layout&) = default;
-};
-Layout layout_of(const GpuState& gpu);
-Layout with_mode(const GpuState& gpu, bool on);  // what the GPU has, as far as the mode allows
-std::string to_string(const Layout& layout);     // "MIG off", "3g.20gb at 0, 3g.20gb at 4"
+GpuState with_mode(GpuState gpu, bool on);     // what the GPU has, as far as the mode allows
+std::string layout_text(const GpuState& gpu);  // "MIG off", "3g.20gb at 0, 3g.20gb at 4"
 
 struct Cost {
   std::uint32_t held_destroyed = 0;  // held GPU instances, and held compute instances in ones that stay
@@ -50,8 +38,8 @@ struct Cost {
 };
 
 struct ChosenLayout {
-  Layout layout;
-  Cost cost;
+  std::vector<GpuInstance> instances{};  // by placement
+  Cost cost{};
 };
 
 // A set without a layout.
@@ -80,7 +68,7 @@ std::uint32_t room_for(const std::vector<Profile>& profiles, const Profile& prof
 
 // Nothing: the GPU is as wanted. The mode goes on first and off last; what goes comes before what is made, by
 // placement.
-std::optional<Step> next_step(const GpuState& now, const Layout& wanted);
+std::optional<Step> next_step(const GpuState& now, const GpuState& wanted);
 
 // What holds the change up until it ends.
 struct Blocker {
@@ -89,27 +77,23 @@ struct Blocker {
   friend bool operator==(const Blocker&, const Blocker&) = default;
 };
 
-// The number of an instance that only exists in GpuPlan::after.
-inline constexpr std::uint32_t kNotMadeYet = ~std::uint32_t{0};
-
 // Of one GPU: every step from what it is cut into to a layout, if the driver does what it is asked to.
 struct GpuPlan {
   GpuState now;
   bool matched = false;  // an entry names this GPU; otherwise it stays as it is
   bool as_wanted = false;
-  Layout target{};
   std::vector<Step> steps{};
   std::vector<Blocker> blockers{};  // none = the steps can be taken now
-  GpuState after{};                 // where they lead
+  GpuState after{};                 // where they lead: the layout that is wanted
   std::string mode_why{};           // of a mode change and its reset, or ""
   std::string fits_beside{};        // with blockers: how much of the wanted set has room beside the held instances
 
-  bool mode_changes() const { return now.enabled != target.enabled; }
+  bool mode_changes() const { return now.enabled != after.enabled; }
   bool needs_reset() const;
   std::vector<GpuInstance> goes() const;    // present instances that are not in `after`
   std::vector<std::string> leaves() const;  // UUIDs of the MIG devices that are not
 };
-GpuPlan plan_to(const GpuState& now, const Layout& target);
+GpuPlan plan_to(const GpuState& now, const GpuState& target);
 GpuPlan left_alone(const GpuState& now);  // neither matched nor as wanted
 
 struct Plan {

@@ -32,13 +32,10 @@ std::vector<std::string> texts(const GpuPlan& gpu) {
 GpuState cut(GpuState gpu, std::string_view instances) {
   gpu.enabled = gpu.pending = true;
   const auto wanted = all_of(instances);
-  const auto layout = choose_layout(gpu.profiles, wanted.entries[0].instances, {});
-  std::uint32_t id = 1;
-  for (const Part& part : layout->layout.parts) {
-    GpuInstance instance{.id = id++, .profile_id = part.profile_id, .placement = part.placement};
-    std::uint32_t compute = 0;
-    for (const Placement& at : part.compute) instance.compute.push_back({.id = compute++, .placement = at});
-    gpu.instances.push_back(std::move(instance));
+  gpu.instances = choose_layout(gpu.profiles, wanted.entries[0].instances, {})->instances;
+  for (std::uint32_t id = 1; auto& instance : gpu.instances) {
+    instance.id = id++;
+    for (std::uint32_t compute = 0; auto& one : instance.compute) one.id = compute++;
   }
   return gpu;
 }

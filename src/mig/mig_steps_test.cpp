@@ -9,18 +9,20 @@ using ::testing::IsEmpty;
 
 constexpr std::uint32_t kOne = 19, kThree = 9;
 
-Part one(std::uint32_t start) {
-  return {kOne, "1g.5gb", {start, 1}, {{0, 1}}};
+GpuInstance one(std::uint32_t start) {
+  return {kNotMadeYet, kOne, {start, 1}, {{.placement = {0, 1}}}};
 }
-Part three(std::uint32_t start, std::vector<Placement> compute = {{0, 3}}) {
-  return {kThree, "3g.20gb", {start, 4}, std::move(compute)};
+GpuInstance three(std::uint32_t start, const std::vector<Placement>& compute = {{0, 3}}) {
+  GpuInstance instance{kNotMadeYet, kThree, {start, 4}};
+  for (const Placement& at : compute) instance.compute.push_back({.placement = at});
+  return instance;
 }
-GpuInstance there(const Part& part, std::uint32_t id) {
-  GpuInstance instance{.id = id, .profile_id = part.profile_id, .placement = part.placement};
-  for (const Placement& at : part.compute)
-    instance.compute.push_back({.id = static_cast<std::uint32_t>(instance.compute.size()),
-                                .placement = at,
-                                .uuid = "MIG-" + std::to_string(id)});
+GpuInstance there(GpuInstance instance, std::uint32_t id) {
+  instance.id = id;
+  for (std::uint32_t i = 0; i < instance.compute.size(); ++i) {
+    instance.compute[i].id = i;
+    instance.compute[i].uuid = "MIG-" + std::to_string(id);
+  }
   return instance;
 }
 GpuState cut(std::vector<GpuInstance> instances) {
@@ -34,13 +36,13 @@ GpuState off() {
   gpu.capable = true;
   return gpu;
 }
-Step::What next(const GpuState& gpu, const Layout& wanted) {
+Step::What next(const GpuState& gpu, const GpuState& wanted) {
   return next_step(gpu, wanted)->what;
 }
 
 TEST(MigSteps, WhatGoesGoesFirstAndWhatStaysIsNotTouched) {
   GpuState gpu = cut({there(one(0), 7), there(three(4), 2)});
-  const Layout wanted{true, {three(0), three(4)}};
+  const GpuState wanted = cut({three(0), three(4)});
   const GpuPlan plan = plan_to(gpu, wanted);
   EXPECT_THAT(plan.leaves(), testing::ElementsAre("MIG-7"));
   ASSERT_EQ(plan.goes().size(), 1u);
@@ -61,16 +63,16 @@ TEST(MigSteps, WhatGoesGoesFirstAndWhatStaysIsNotTouched) {
 
 TEST(MigSteps, TheModeIsSwitchedFirstOnAndLastOff) {
   GpuState gpu = off();
-  EXPECT_EQ(next(gpu, {true, {three(0)}}), Step::What::kModeOn);
+  EXPECT_EQ(next(gpu, cut({three(0)})), Step::What::kModeOn);
   gpu = cut({there(three(0), 1)});
-  EXPECT_EQ(next(gpu, {false, {}}), Step::What::kDestroyCompute);
-  EXPECT_EQ(next(cut({}), {false, {}}), Step::What::kModeOff);
+  EXPECT_EQ(next(gpu, off()), Step::What::kDestroyCompute);
+  EXPECT_EQ(next(cut({}), off()), Step::What::kModeOff);
   gpu.pending = false;
-  EXPECT_EQ(next(gpu, {true, {three(0)}}), Step::What::kModeOn) << "a pending change is called off";
+  EXPECT_EQ(next(gpu, cut({three(0)})), Step::What::kModeOn) << "a pending change is called off";
 }
 
 TEST(MigSteps, ComputeInstancesOfAPartStayWhereTheyAreWanted) {
-  const Layout wanted{true, {three(0, {{0, 1}, {1, 1}, {2, 1}})}};
+  const GpuState wanted = cut({three(0, {{0, 1}, {1, 1}, {2, 1}})});
   GpuState gpu = cut({there(three(0, {{0, 2}, {2, 1}}), 1)});
   const auto step = next_step(gpu, wanted);
   EXPECT_EQ(step->what, Step::What::kDestroyCompute);
@@ -81,9 +83,9 @@ TEST(MigSteps, ComputeInstancesOfAPartStayWhereTheyAreWanted) {
 
 TEST(MigSteps, AComputeInstanceInTheWayGoesAndAnEqualOneElsewhereStays) {
   const GpuState gpu = cut({there(three(0, {{1, 1}, {2, 1}}), 1)});
-  const Layout wanted{true, {three(0, {{0, 2}, {2, 1}})}};
+  const GpuState wanted = cut({three(0, {{0, 2}, {2, 1}})});
   EXPECT_EQ(next_step(gpu, wanted)->compute, 0u) << "the one that lies where the larger one is to be";
-  EXPECT_THAT(plan_to(cut({there(three(0, {{1, 1}}), 1)}), {true, {three(0, {{0, 1}})}}).steps, IsEmpty())
+  EXPECT_THAT(plan_to(cut({there(three(0, {{1, 1}}), 1)}), cut({three(0, {{0, 1}})})).steps, IsEmpty())
       << "the driver chose its place";
 }
 
@@ -91,10 +93,9 @@ TEST(MigSteps, OnlyAHeldComputeInstanceThatGoesIsInTheWay) {
   GpuState gpu = cut({there(three(0, {{0, 1}, {1, 1}}), 1)});
   gpu.instances[0].holders = {{"pod team/job", 0}};
   gpu.instances[0].compute[0].held = true;
-  EXPECT_THAT(plan_to(gpu, {true, {three(0, {{0, 1}})}}).blockers, IsEmpty());
-  ASSERT_EQ(plan_to(gpu, {true, {three(0, {{1, 1}})}}).blockers.size(), 1u);
-  EXPECT_EQ(plan_to(gpu, {true, {}}).blockers,
-            (std::vector<Blocker>{{"profile 9 at slices 0-3", {{"pod team/job", 0}}}}));
+  EXPECT_THAT(plan_to(gpu, cut({three(0, {{0, 1}})})).blockers, IsEmpty());
+  ASSERT_EQ(plan_to(gpu, cut({three(0, {{1, 1}})})).blockers.size(), 1u);
+  EXPECT_EQ(plan_to(gpu, cut({})).blockers, (std::vector<Blocker>{{"profile 9 at slices 0-3", {{"pod team/job", 0}}}}));
 }
 
 }  // namespace steps_test

@@ -13,10 +13,10 @@ std::string outcome(const Configuration& configuration, const std::vector<GpuSta
   const auto plan = make_plan(configuration, gpus);
   if (!plan.possible()) return " not possible";
   if (plan.gpus[0].as_wanted) return " as it is";
-  if (plan.gpus[0].target.parts.empty()) return " MIG on, no instance";
+  if (plan.gpus[0].after.instances.empty()) return " MIG on, no instance";
   std::string text;
-  for (const Part& part : plan.gpus[0].target.parts)
-    text += " " + part.profile + "@" + std::to_string(part.placement.start);
+  for (const GpuInstance& part : plan.gpus[0].after.instances)
+    text += " " + profile_name(gpus[0].profiles, part.profile_id) + "@" + std::to_string(part.placement.start);
   return text;
 }
 

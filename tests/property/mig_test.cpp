@@ -123,7 +123,7 @@ std::string judge(const std::vector<Profile>& profiles, const EveryLayout& every
   if (!layout) return "no layout: " + layout.error().what;
   Cut cut;
   std::size_t kept = 0;
-  for (const Part& part : layout->layout.parts) {
+  for (const GpuInstance& part : layout->instances) {
     const auto* profile = find_profile(profiles, part.profile_id);
     cut.push_back({static_cast<std::uint32_t>(profile - profiles.data()), part.placement});
     if (std::ranges::find(from, cut.back()) != from.end()) ++kept;

@@ -6,6 +6,7 @@
 // Configurations ask for kinds of instances by name: "[<c>c.]<g>g.<n>gb[+attribute…]", where c < g asks for a compute
 // instance that is a part of its GPU instance. The name is made from memory sizes, so it differs between boards and
 // drivers; the driver's calls accept the number `id`.
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -110,6 +111,10 @@ struct GpuInstance {
   }
   friend bool operator==(const GpuInstance&, const GpuInstance&) = default;
 };
+// The one with this profile at this place; the end if there is none.
+auto find_at(auto& instances, std::uint32_t profile, const Placement& place) {
+  return std::ranges::find_if(instances, [&](const GpuInstance& one) { return one.is_at(profile, place); });
+}
 
 // A GPU instance with one compute instance that fills it, by its place on the GPU: the same after it was made again.
 struct WholeInstance {
@@ -127,18 +132,18 @@ constexpr bool mode_needs_reset(gpu::ComputeCapability capability) {
 
 struct GpuState {
   std::uint32_t index = 0;
-  std::string uuid;
-  std::string name;                    // "NVIDIA H200"
+  std::string uuid{};
+  std::string name{};                  // "NVIDIA H200"
   std::uint32_t pci_device_id = 0;     // 0xDDDDVVVV, as NVML packs it; 0 = not known
   std::uint32_t pci_subsystem_id = 0;  // 0xSSSSVVVV; 0 = not known
-  gpu::ComputeCapability compute_capability;
+  gpu::ComputeCapability compute_capability{};
   Bytes memory{};
   bool capable = false;
   bool enabled = false;
-  bool pending = false;                // the mode after a reset; differs from `enabled` while one is needed
-  std::vector<Profile> profiles;       // the driver's, else those of gpu/models/models.h; empty = not known
-  std::vector<GpuInstance> instances;  // by placement
-  std::vector<Holder> holders;         // of the whole GPU, of no instance
+  bool pending = false;                  // the mode after a reset; differs from `enabled` while one is needed
+  std::vector<Profile> profiles{};       // the driver's, else those of gpu/models/models.h; empty = not known
+  std::vector<GpuInstance> instances{};  // by placement
+  std::vector<Holder> holders{};         // of the whole GPU, of no instance
   friend bool operator==(const GpuState&, const GpuState&) = default;
 };
 

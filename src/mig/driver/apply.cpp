@@ -59,8 +59,8 @@ Walked walk(gpu::MigAdmin& admin, const std::string& gpu_uuid, const MigCallback
 }
 
 // before: as the GPU was read first.
-MigOutcome change_to(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
-                     const MigCallbacks& callbacks, std::optional<Layout>& before) {
+MigOutcome change_to(gpu::MigAdmin& admin, const GpuState& target, const MigCallbacks& callbacks,
+                     std::optional<GpuState>& before) {
   using What = MigOutcome::What;
   MigOutcome outcome;
   bool refused_as_used = false;
@@ -71,7 +71,7 @@ MigOutcome change_to(gpu::MigAdmin& admin, const std::string& gpu_uuid, const La
   const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
     if (!gpu.capable) return fail(Kind::kUnsupported, "the GPU does not support MIG");
     add_users(gpu, callbacks.users);
-    outcome.now = layout_of(gpu);
+    outcome.now = gpu;
     if (!before) before = outcome.now;
     auto step = next_step(gpu, target);
     if (!step || !destroys(*step)) return step;
@@ -88,11 +88,11 @@ MigOutcome change_to(gpu::MigAdmin& admin, const std::string& gpu_uuid, const La
   const auto take = [&](const Step& step) -> Status {
     if (callbacks.on_step) callbacks.on_step(step);
     outcome.steps.push_back(to_string(step));
-    const auto done = admin.take(gpu_uuid, step);
+    const auto done = admin.take(target.uuid, step);
     refused_as_used = destroys(step) && !done && done.error().code == static_cast<int>(gpu::nvml::Return::kInUse);
     return done;
   };
-  const auto [status, is_stopped, stuck] = walk(admin, gpu_uuid, callbacks, next, take);
+  const auto [status, is_stopped, stuck] = walk(admin, target.uuid, callbacks, next, take);
   if (!status) outcome.why = to_string(status.error());
   if (is_stopped) outcome.what = What::kStopped;
   if (status || outcome.what != What::kDone) return outcome;
@@ -130,7 +130,7 @@ class PartitionChange {
     const auto next = [&](GpuState& gpu) -> Result<std::optional<Step>> {
       outcome_.now = gpu;
       gpu.pending = gpu.enabled;  // a change of the mode is left alone
-      TRY(const Layout target, removes ? without(gpu) : with(gpu));
+      TRY(const GpuState target, removes ? without(gpu) : with(gpu));
       return next_step(gpu, target);
     };
     const auto take = [&](const Step& step) -> Status {
@@ -148,11 +148,7 @@ class PartitionChange {
     return status;
   }
 
-  template <class Instances>
-  auto here(Instances& instances) const {
-    return std::ranges::find_if(
-        instances, [this](const auto& one) { return one.is_at(wanted_.instance.profile_id, wanted_.instance.place); });
-  }
+  auto here(auto& instances) const { return find_at(instances, wanted_.instance.profile_id, wanted_.instance.place); }
 
   // What an operator can change: the agent's rights, and the processes that the driver lists on what is destroyed.
   Error with_cause(Error error, const Step& step) const {
@@ -174,12 +170,12 @@ class PartitionChange {
   }
 
   // What the GPU has now, with the instance.
-  Result<Layout> with(GpuState& gpu) {
+  Result<GpuState> with(GpuState& gpu) {
     using What = MigPartition::What;
     if (!gpu.enabled)
       return fail(Kind::kUnavailable,
                   "MIG mode of the GPU is off; switch it on (nvidia-smi -mig 1), kubelet asks again");
-    Layout target = beside(gpu);
+    GpuState target = beside(gpu);
     if (const auto there = here(gpu.instances); there == gpu.instances.end()) {
       for (const auto& other : gpu.instances)
         if (overlap(other.placement, wanted_.instance.place)) return foreign(gpu, other);
@@ -197,26 +193,23 @@ class PartitionChange {
       if (outcome_.uuid.empty()) there->compute.clear();  // without a MIG device it does not count
     }
     const auto& [profile, slices, place] = wanted_.instance;
-    target.parts.push_back({profile, profile_name(gpu.profiles, profile), place, {{0, slices}}});
+    target.instances.emplace_back(kNotMadeYet, profile, place).compute = {{.placement = {0, slices}}};
     return target;
   }
 
   // What the GPU has now, without the instance.
-  Layout without(GpuState& gpu) const {
+  GpuState without(GpuState& gpu) const {
     const auto there = here(gpu.instances);
     // A different program has made this one, after the caller's was destroyed from outside.
     const bool of_others =
         there != gpu.instances.end() && !wanted_.uuid.empty() && !there->compute.empty() &&
         std::ranges::find(there->compute, wanted_.uuid, &ComputeInstance::uuid) == there->compute.end();
-    return of_others ? layout_of(gpu) : beside(gpu);
+    return of_others ? gpu : beside(gpu);
   }
 
-  Layout beside(const GpuState& gpu) const {
-    Layout layout = layout_of(gpu);
-    std::erase_if(layout.parts, [this](const Part& part) {
-      return part.profile_id == wanted_.instance.profile_id && part.placement == wanted_.instance.place;
-    });
-    return layout;
+  GpuState beside(GpuState gpu) const {
+    if (const auto there = here(gpu.instances); there != gpu.instances.end()) gpu.instances.erase(there);
+    return gpu;
   }
 
   gpu::MigAdmin& admin_;
@@ -259,18 +252,17 @@ Result<std::vector<std::string>> reset_command(const std::string& driver_root, c
 
 }  // namespace
 
-MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
-                        const MigCallbacks& callbacks) {
+MigOutcome apply_layout(gpu::MigAdmin& admin, const GpuState& target, const MigCallbacks& callbacks) {
   using What = MigOutcome::What;
-  std::optional<Layout> before;
-  MigOutcome outcome = change_to(admin, gpu_uuid, target, callbacks, before);
+  std::optional<GpuState> before;
+  MigOutcome outcome = change_to(admin, target, callbacks, before);
   if (outcome.what != What::kFailed || outcome.steps.empty()) return outcome;
-  MigOutcome undone = change_to(admin, gpu_uuid, *before, callbacks, before);
+  MigOutcome undone = change_to(admin, *before, callbacks, before);
   undone.steps.insert(undone.steps.begin(), outcome.steps.begin(), outcome.steps.end());
   if (undone.what == What::kStopped) return undone;
   undone.why = undone.what == What::kDone ? outcome.why + "; the layout is as before"
                                           : outcome.why + "; the layout before it is not restored: " + undone.why;
-  if (undone.what != What::kDone) undone.left = to_string(undone.now);
+  if (undone.what != What::kDone) undone.left = layout_text(undone.now);
   undone.what = What::kFailed;
   return undone;
 }

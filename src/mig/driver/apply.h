@@ -27,7 +27,7 @@ struct MigOutcome {
   std::string left{};                  // what the GPU is cut into now, when that is neither the target nor as before
   std::vector<std::string> holders{};  // "process 4711"; the caller's own words
   std::vector<std::string> steps{};    // that were taken, in order
-  Layout now{};                        // as it was read last
+  GpuState now{};                      // as it was read last
 };
 
 struct MigCallbacks {
@@ -36,11 +36,11 @@ struct MigCallbacks {
   std::function<bool(Duration)> pause{};            // before each call, longer before another try; false: stop
 };
 
-// Cuts a GPU into a layout. It destroys no instance that is in use by the report of the driver or the caller. After a
-// failure it restores the layout that it found, except for instances in use; `left` then names the layout that remains.
-// A program that was killed on the way leaves no record: the next call goes on from what the GPU has.
-MigOutcome apply_layout(gpu::MigAdmin& admin, const std::string& gpu_uuid, const Layout& target,
-                        const MigCallbacks& callbacks);
+// Cuts the GPU of `target` into its layout. It destroys no instance that is in use by the report of the driver or the
+// caller. After a failure it restores the layout that it found, except for instances in use; `left` then names the
+// layout that remains. A program that was killed on the way leaves no record: the next call goes on from what the GPU
+// has.
+MigOutcome apply_layout(gpu::MigAdmin& admin, const GpuState& target, const MigCallbacks& callbacks);
 
 // One MIG instance at one place, for a claim: a GPU instance with one compute instance that fills it. Other instances
 // of the GPU are left alone, whatever happens. A call that was interrupted is gone on with. The caller has on disk that

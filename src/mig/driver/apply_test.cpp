@@ -13,6 +13,16 @@ constexpr const char* kPlain = "gpus:\n  - {profile: A100-PCIE-40GB, mig: [2g.10
 constexpr const char* kWrites[] = {"nvmlComputeInstanceDestroy", "nvmlGpuInstanceDestroy",
                                    "nvmlDeviceCreateGpuInstanceWithPlacement", "nvmlGpuInstanceCreateComputeInstance"};
 
+using Places = std::vector<std::tuple<std::uint32_t, Placement, std::vector<Placement>>>;
+Places places_of(const GpuState& gpu) {
+  Places places;
+  for (const auto& instance : gpu.instances) {
+    auto& compute = std::get<2>(places.emplace_back(instance.profile_id, instance.placement, std::vector<Placement>()));
+    for (const auto& one : instance.compute) compute.push_back(one.placement);
+  }
+  return places;
+}
+
 struct Bed : gpu::nvml::SimFixture {
   explicit Bed(const std::string& yaml = kPlain) : gpu::nvml::SimFixture(yaml) {
     open();
@@ -24,14 +34,15 @@ struct Bed : gpu::nvml::SimFixture {
     ASSERT_TRUE(opened) << to_string(opened.error());
     admin = *std::move(opened);
   }
-  Layout layout() { return layout_of(read()); }
+  Places layout() { return places_of(read()); }
   GpuState read() { return admin->read(uuid).value_or(GpuState{}); }
-  MigOutcome apply(const Layout& target, MigCallbacks callbacks = {}) {
+  MigOutcome apply(GpuState target, MigCallbacks callbacks = {}) {
     callbacks.pause = [](Duration) { return true; };
-    return apply_layout(*admin, uuid, target, callbacks);
+    target.uuid = uuid;
+    return apply_layout(*admin, target, callbacks);
   }
   // A child process that changes the layout and is killed on its way.
-  void killed_on_its_way(const Layout& target) {
+  void killed_on_its_way(const GpuState& target) {
     const pid_t child = ::fork();
     if (child == 0) {
       apply(target);
@@ -45,16 +56,19 @@ struct Bed : gpu::nvml::SimFixture {
   std::string uuid;
 };
 
-Part three_at(std::uint32_t start) {
-  return {9, "3g.20gb", {start, 4}, {{0, 3}}};
+GpuInstance three_at(std::uint32_t start) {
+  return {kNotMadeYet, 9, {start, 4}, {{.placement = {0, 3}}}};
 }
-const Layout kThrees{true, {three_at(0), three_at(4)}};
+GpuState cut(std::vector<GpuInstance> instances) {
+  return {.enabled = true, .instances = std::move(instances)};
+}
+const GpuState kThrees = cut({three_at(0), three_at(4)});
 
 TEST(MigApply, ReachesTheLayout) {
   Bed bed;
   const auto outcome = bed.apply(kThrees);
   EXPECT_EQ(outcome.what, MigOutcome::What::kDone) << outcome.why;
-  EXPECT_EQ(bed.layout(), kThrees);
+  EXPECT_EQ(bed.layout(), places_of(kThrees));
   EXPECT_EQ(outcome.steps.size(), 10u) << "six to destroy three instances, four to create two";
   EXPECT_TRUE(bed.apply(kThrees).steps.empty()) << "nothing to do";
 }
@@ -87,13 +101,13 @@ TEST(MigApply, KeepsWhatStaysAndDestroysNothingThatIsInUse) {
 // Promise: mig/plan: The steps that a plan shows are the calls that are made, one by one.
 TEST(MigApply, TakesTheStepsOfThePlan) {
   Bed bed;
-  const Part divided{9, "3g.20gb", {0, 4}, {{0, 1}, {1, 1}, {2, 1}}};
-  for (const Layout& target : {kThrees, Layout{true, {divided, three_at(4)}}, Layout{true, {}}, Layout{true, {divided}},
-                               kThrees, Layout{false, {}}}) {
+  const GpuInstance divided{
+      kNotMadeYet, 9, {0, 4}, {{.placement = {0, 1}}, {.placement = {1, 1}}, {.placement = {2, 1}}}};
+  for (const GpuState& target : {kThrees, cut({divided, three_at(4)}), cut({}), cut({divided}), kThrees, GpuState{}}) {
     std::vector<std::string> planned;
     for (const auto& step : plan_to(bed.read(), target).steps) planned.push_back(to_string(step));
     if (!target.enabled) planned.pop_back();  // the reset is the caller's
-    EXPECT_EQ(bed.apply(target).steps, planned) << to_string(target);
+    EXPECT_EQ(bed.apply(target).steps, planned) << layout_text(target);
   }
 }
 
@@ -103,7 +117,7 @@ TEST(MigApply, TrustsNoSuccessAndNoFailure) {
     bed.fault(sim::FaultKind::kLie, call, 0, 1, 1);
     EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone) << call;
     EXPECT_EQ(bed.node().gpu_state(0).mig_lies, 1u);
-    EXPECT_EQ(bed.layout(), kThrees);
+    EXPECT_EQ(bed.layout(), places_of(kThrees));
   }
 }
 
@@ -113,13 +127,13 @@ TEST(MigApply, ACallThatFailsIsRepeatedOrWhatWasDoneIsUndone) {
     for (std::uint32_t skip = 0; skip < 3; ++skip) {
       SCOPED_TRACE(std::string(call) + " after " + std::to_string(skip));
       Bed bed;
-      const Layout before = bed.layout();
+      const auto before = bed.layout();
       bed.fault(sim::FaultKind::kFail, call, 999, skip, 1);
       EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-      EXPECT_EQ(bed.layout(), kThrees);
+      EXPECT_EQ(bed.layout(), places_of(kThrees));
     }
     Bed bed;
-    const Layout before = bed.layout();
+    const auto before = bed.layout();
     bed.fault(sim::FaultKind::kFail, call, 999, 1, 4);
     const auto outcome = bed.apply(kThrees);
     EXPECT_EQ(outcome.what, MigOutcome::What::kFailed);
@@ -148,7 +162,7 @@ TEST(MigApply, KilledBeforeOrAfterAnyCallItGoesOn) {
         bed.node().clear_faults();
         bed.open();
         EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-        EXPECT_EQ(bed.layout(), kThrees);
+        EXPECT_EQ(bed.layout(), places_of(kThrees));
       }
     }
   }
@@ -161,8 +175,8 @@ TEST(MigApply, OnAmpereAModeChangeWaitsForAResetAndThenGoesOn) {
   EXPECT_EQ(outcome.steps.size(), 1u);
   bed.node().update_gpu(0, [](sim::GpuState& state) { state.mig_mode = state.mig_pending; });
   EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-  EXPECT_EQ(bed.layout(), kThrees);
-  EXPECT_EQ(bed.apply({false, {}}).what, MigOutcome::What::kNeedsReset);
+  EXPECT_EQ(bed.layout(), places_of(kThrees));
+  EXPECT_EQ(bed.apply({}).what, MigOutcome::What::kNeedsReset);
   EXPECT_TRUE(bed.read().instances.empty());
 }
 
@@ -172,7 +186,7 @@ TEST(MigApply, OnHopperTheModeChangesAtOnceWhenIdle) {
   EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kInUse);
   bed.node().detach(9, 0);
   EXPECT_EQ(bed.apply(kThrees).what, MigOutcome::What::kDone);
-  EXPECT_EQ(bed.apply({false, {}}).what, MigOutcome::What::kDone);
+  EXPECT_EQ(bed.apply({}).what, MigOutcome::What::kDone);
   EXPECT_FALSE(bed.read().enabled);
 }
 

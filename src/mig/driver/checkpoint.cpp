@@ -105,7 +105,7 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
       plan.gpus.push_back(left_alone(gpu));
       continue;
     }
-    Layout target{.enabled = saved->enabled};
+    std::vector<GpuInstance> instances;
     for (const auto& instance : saved->instances) {
       const auto profile = std::ranges::find(gpu.profiles, instance.number, &Profile::number);
       if (profile == gpu.profiles.end() ||
@@ -115,7 +115,7 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
                            instance.number, instance.place.start));
         continue;
       }
-      Part part{.profile_id = profile->id, .profile = profile->name, .placement = instance.place};
+      auto& wanted = instances.emplace_back(kNotMadeYet, profile->id, instance.place);
       std::uint32_t start = 0;
       for (const auto number : instance.compute) {
         const auto slices = slices_of(number);
@@ -123,13 +123,14 @@ Plan restoring_plan(const Checkpoint& checkpoint, const std::vector<GpuState>& g
           refuse(fmt::format("GPU {}: there is no compute instance profile number {}", gpu.index, number));
           continue;
         }
-        part.compute.push_back({start, *slices});
+        wanted.compute.push_back({.id = kNotMadeYet, .placement = {start, *slices}});
         start += *slices;
       }
-      target.parts.push_back(std::move(part));
     }
-    std::ranges::sort(target.parts, {}, &Part::placement);
-    plan.gpus.push_back(plan_to(gpu, mode_only ? with_mode(gpu, saved->enabled) : target));
+    std::ranges::sort(instances, {}, &GpuInstance::placement);
+    GpuState target = with_mode(gpu, saved->enabled);
+    if (!mode_only) target.instances = std::move(instances);
+    plan.gpus.push_back(plan_to(gpu, target));
   }
   return plan;
 }

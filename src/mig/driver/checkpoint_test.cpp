@@ -67,7 +67,7 @@ TEST(Checkpoint, ReachesPlacementsAndKeepsWhatIsThere) {
   EXPECT_EQ(plan.gpus[0].goes()[0].id, 7u);
   ASSERT_EQ(plan.gpus[0].blockers.size(), 1u);
   EXPECT_EQ(plan.gpus[0].blockers[0].holders[0].who, "process 4711");
-  EXPECT_EQ(to_string(plan.gpus[0].target), "3g.20gb at 4");
+  EXPECT_EQ(layout_text(plan.gpus[0].after), "3g.20gb at 4");
 }
 
 TEST(Checkpoint, OfADifferentNodeChangesNothing) {

@@ -23,7 +23,7 @@ struct Bed : gpu::nvml::SimFixture {
     callbacks.pause = [](Duration) { return true; };
     return change_partition(*admin, uuid, {{9, 3, {4, 4}}, what, device}, callbacks);
   }
-  std::string layout() { return to_string(layout_of(*admin->read(uuid))); }
+  std::string layout() { return layout_text(*admin->read(uuid)); }
   std::unique_ptr<gpu::MigAdmin> admin;
   std::string uuid;
 };

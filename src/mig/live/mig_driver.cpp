@@ -69,14 +69,15 @@ struct MigDriver::Job {
       Done one{work, {}, {}};
       if (!admin) {
         one = failed(work, to_string(admin.error()));
-      } else if (work.partition && pass_over.contains(work.index)) {
+      } else if (work.partition && pass_over.contains(work.target.index)) {
         one = failed(work, "a driver call on the GPU has not returned");  // and not: the GPU is gone
       } else {
-        begins(work.index, "read its MIG state");
+        begins(work.target.index, "read its MIG state");
         if (work.partition)
-          one.partition = change_partition(**admin, work.gpu, *work.partition, callbacks(work.index, use));
+          one.partition =
+              change_partition(**admin, work.target.uuid, *work.partition, callbacks(work.target.index, use));
         else
-          one.outcome = apply_layout(**admin, work.gpu, work.target, callbacks(work.index, use));
+          one.outcome = apply_layout(**admin, work.target, callbacks(work.target.index, use));
       }
       const std::lock_guard lock(mutex);
       done.push_back(std::move(one));
@@ -169,8 +170,7 @@ void MigDriver::give_up() {
   {
     const std::lock_guard lock(job_->mutex);
     stuck.index = job_->index;
-    stuck.why = "a driver call has not returned for " +
-                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(request.driver.silence).count()) +
+    stuck.why = "a driver call has not returned for " + std::to_string(milliseconds_of(request.driver.silence)) +
                 " ms (to " + job_->doing + "); see dmesg for Xid or GSP messages";
     if (stuck.index) stuck.why = "GPU " + std::to_string(*stuck.index) + ": " + stuck.why;
     for (Done& done : job_->done) request.finished.push_back(std::move(done));
@@ -181,9 +181,10 @@ void MigDriver::give_up() {
   stuck.worker = std::exchange(worker_, os::Worker::start());
   stuck.job = std::exchange(job_, nullptr);
   std::erase_if(request.work, [&](const Work& work) {
-    const bool here = stuck.index == work.index;
+    const bool here = stuck.index == work.target.index;
     if (here) request.finished.push_back(failed(work, stuck.why));
-    return here || std::ranges::any_of(request.finished, [&](const Done& done) { return done.work.gpu == work.gpu; });
+    return here || std::ranges::any_of(request.finished,
+                                       [&](const Done& done) { return done.work.target.uuid == work.target.uuid; });
   });
   stuck_.push_back(std::move(stuck));
   start();

@@ -38,10 +38,8 @@ class MigDriver {
     std::vector<std::string> silent{};  // GPUs that do not answer, one sentence each: which, and which call
   };
   struct Work {
-    unsigned index = 0;
-    std::string gpu;
-    Layout target;
-    std::optional<MigPartition> partition = {};  // in place of a layout
+    GpuState target;                             // the GPU with its layout
+    std::optional<MigPartition> partition = {};  // in place of the layout
   };
   struct Done {
     Work work;

@@ -42,14 +42,17 @@ struct Bed : gpu::nvml::SimFixture {
   std::vector<MigDriver::Done> apply(const std::vector<unsigned>& gpus) {
     std::vector<MigDriver::Work> work;
     for (const unsigned index : gpus)
-      work.push_back({index, node().gpus()[index].uuid, {true, {{9, "3g.20gb", {0, 4}, {{0, 3}}}}}});
+      work.push_back({{.index = index,
+                       .uuid = node().gpus()[index].uuid,
+                       .enabled = true,
+                       .instances = {{kNotMadeYet, 9, {0, 4}, {{.placement = {0, 3}}}}}}});
     std::vector<MigDriver::Done> done;
     driver->apply(impatient(), work, [&](std::vector<MigDriver::Done> answer) {
       done = std::move(answer);
       loop->stop();
     });
     wait();
-    std::ranges::sort(done, {}, [](const MigDriver::Done& one) { return one.work.index; });
+    std::ranges::sort(done, {}, [](const MigDriver::Done& one) { return one.work.target.index; });
     return done;
   }
   void hang(const char* call, int gpu) {

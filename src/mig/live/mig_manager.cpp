@@ -304,12 +304,11 @@ void MigManager::on_read(MigDriver::Reading reading) {
   report_.gpus.clear();
   for (auto& gpu : reading.gpus) {
     add_users(gpu, [this](const std::string& uuid) { return holders_in(use_, uuid); });
-    const Layout now = layout_of(gpu);
     MigGpuReport one;
     one.index = gpu.index;
     one.uuid = gpu.uuid;
-    for (const auto& part : now.parts) ++one.instances[part.profile];
-    one.now = gpu.capable ? to_string(now) : "no MIG";
+    for (const auto& instance : gpu.instances) ++one.instances[profile_name(gpu.profiles, instance.profile_id)];
+    one.now = gpu.capable ? layout_text(gpu) : "no MIG";
     report_.gpus.push_back(std::move(one));
   }
   if (name.empty()) {
@@ -346,7 +345,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
     }
     all = false;
     const auto report = std::ranges::find(report_.gpus, uuid, &MigGpuReport::uuid);
-    report->target = to_string(plan.target);
+    report->target = layout_text(plan.after);
     const std::string reason = "the MIG manager repartitions " + gpu_name(plan.now.index) + " for the configuration " +
                                report_.config + "; this device has to go";
     std::map<std::string, std::string> here;
@@ -360,7 +359,7 @@ void MigManager::decide(const MigDriver::Reading& reading, const Configuration& 
       blocked_since_.try_emplace(uuid, loop_.now());
     } else {
       blocked_since_.erase(uuid);
-      work.push_back({plan.now.index, uuid, plan.target});
+      work.push_back({plan.after});
     }
   }
   if (all && silent_.empty()) return succeed();
@@ -448,25 +447,26 @@ void MigManager::apply(std::vector<MigDriver::Work> work) {
   phase_ = Phase::kApplying;
   begun_ = true;
   for (const auto& one : work)
-    log::info("mig.applying", {{"gpu", one.gpu}, {"config", report_.config}, {"target", to_string(one.target)}});
+    log::info("mig.applying",
+              {{"gpu", one.target.uuid}, {"config", report_.config}, {"target", layout_text(one.target)}});
   driver_.apply(callbacks_.driver(), std::move(work),
                 [this](const std::vector<MigDriver::Done>& all) { on_applied(all); });
 }
 
 void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   std::vector<std::string> problems;
-  const MigDriver::Work* reset_wanted = nullptr;
+  const GpuState* reset_wanted = nullptr;
   std::string in_use;
   for (const auto& [work, outcome, none] : all) {  // none: no partitions
-    const std::string gpu = gpu_name(work.index);
-    log::info("mig.applied", {{"gpu", work.gpu},
+    const std::string gpu = gpu_name(work.target.index);
+    log::info("mig.applied", {{"gpu", work.target.uuid},
                               {"steps", join(outcome.steps, "; ")},
-                              {"now", to_string(outcome.now)},
+                              {"now", layout_text(outcome.now)},
                               {"why", outcome.why}});
     switch (outcome.what) {
       case MigOutcome::What::kDone:
         ++report_.changes;
-        changed_gpus_.push_back(gpu + ": " + to_string(work.target));
+        changed_gpus_.push_back(gpu + ": " + layout_text(work.target));
         break;
       case MigOutcome::What::kFailed:
         ++report_.failures;
@@ -474,7 +474,7 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
                            (outcome.left.empty() ? "" : "; it is partitioned into: " + outcome.left));
         break;
       case MigOutcome::What::kNeedsReset:
-        reset_wanted = &work;
+        reset_wanted = &work.target;
         break;
       case MigOutcome::What::kInUse:
         in_use = gpu + ": " + outcome.why;
@@ -498,24 +498,24 @@ void MigManager::on_applied(const std::vector<MigDriver::Done>& all) {
   callbacks_.rescan();
 }
 
-void MigManager::reset(const MigDriver::Work& work) {
-  const std::string what = gpu_name(work.index) + " needs a reset for its MIG mode";
+void MigManager::reset(const GpuState& gpu) {
+  const std::string what = gpu_name(gpu.index) + " needs a reset for its MIG mode";
   const std::string remedy =
-      "; when nothing uses it, run `nvidia-smi --gpu-reset -i " + work.gpu + "` on the node, or restart the node";
+      "; when nothing uses it, run `nvidia-smi --gpu-reset -i " + gpu.uuid + "` on the node, or restart the node";
   if (!settings_.options.may_reset) return failed("NeedsReset", what + remedy);
-  if (!reset_tried_.insert(work.gpu).second)
+  if (!reset_tried_.insert(gpu.uuid).second)
     return failed("NeedsReset", what + ", and one has not changed it" + remedy);
   state("pending", "NeedsReset", what);
-  log::info("mig.reset", {{"gpu", work.gpu}});
+  log::info("mig.reset", {{"gpu", gpu.uuid}});
   phase_ = Phase::kResetting;
   callbacks_.driver_is_ours(false);
   resetter_ = os::Worker::start();
-  resetter_->run(loop_, [this, gpu = work.gpu, what, remedy, root = callbacks_.driver().driver_root,
+  resetter_->run(loop_, [this, uuid = gpu.uuid, what, remedy, root = callbacks_.driver().driver_root,
                          environment = settings_.environment] {
-    return [this, gpu, what, remedy, status = reset_gpu(root, gpu, environment)] {
+    return [this, uuid, what, remedy, status = reset_gpu(root, uuid, environment)] {
       callbacks_.driver_is_ours(true);
       if (!status) return failed("NeedsReset", what + ", which failed: " + to_string(status.error()) + remedy);
-      log::info("mig.reset_done", {{"gpu", gpu}});
+      log::info("mig.reset_done", {{"gpu", uuid}});
       idle();
     };
   });

@@ -137,7 +137,7 @@ class MigManager {
   void evict(const std::vector<const GpuPlan*>& blocked);
   void apply(std::vector<MigDriver::Work> work);
   void on_applied(const std::vector<MigDriver::Done>& all);
-  void reset(const MigDriver::Work& work);
+  void reset(const GpuState& gpu);
   void succeed();
   void report_changed();
   void failed(const std::string& reason, std::string message);

@@ -32,7 +32,7 @@ void MigPartitions::look() {
 void MigPartitions::change(const std::string& gpu_uuid, const MigPartition& partition, Changed done) {
   const auto known = gpus_.find(gpu_uuid);
   // MigDriver passes over a GPU that hangs by its index; a GPU that was never read has none.
-  MigDriver::Work work{known == gpus_.end() ? ~0u : known->second.index, gpu_uuid, {}, partition};
+  MigDriver::Work work{{.index = known == gpus_.end() ? ~0u : known->second.index, .uuid = gpu_uuid}, partition};
   driver_.apply(
       callbacks_.driver(), {std::move(work)},
       [this, done = std::move(done)](const std::vector<MigDriver::Done>& all) { on_changed(all.front(), done); });
@@ -58,7 +58,7 @@ void MigPartitions::on_changed(const MigDriver::Done& result, const Changed& don
   const bool removes = work.partition->what == MigPartition::What::kRemove;
   const bool changed = made.now && is_new(*made.now);
   if (outcome.what != MigOutcome::What::kDone)
-    done(fail(Kind::kUnavailable, outcome.why + "; kubelet asks again", work.gpu));
+    done(fail(Kind::kUnavailable, outcome.why + "; kubelet asks again", work.target.uuid));
   else if (!made.status && !(removes && made.status.error().kind == Kind::kNotFound))
     done(std::unexpected(made.status.error()));
   else
