@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/json_text.h"
 #include "base/text.h"
@@ -243,6 +242,11 @@ DeviceFilter filter_of(const GpuState& gpu) {
   return {gpu.pci_device_id, std::nullopt};
 }
 
+bool several_models(const std::vector<GpuState>& gpus) {
+  return std::ranges::any_of(gpus,
+                             [&](const GpuState& gpu) { return gpu.pci_device_id != gpus.front().pci_device_id; });
+}
+
 // GPUs of one PCI device number have the same profiles: one of each, by the text of its filter.
 std::map<std::string, const GpuState*> kinds_of(const std::vector<GpuState>& gpus) {
   std::map<std::string, const GpuState*> kinds;
@@ -413,8 +417,7 @@ std::string to_json_text(const ConfigurationFile& file) {
 
 ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
   const auto kinds = kinds_of(gpus);
-  const bool several =
-      std::ranges::any_of(gpus, [&](const GpuState& gpu) { return gpu.pci_device_id != gpus.front().pci_device_id; });
+  const bool several = several_models(gpus);
   ConfigurationFile file;
   file.configurations = {{"all-disabled", {{}}}, {"all-enabled", {{.enabled = true}}}};
 
@@ -444,32 +447,26 @@ ConfigurationFile default_configurations(const std::vector<GpuState>& gpus) {
 }
 
 ConfigurationFile exported(const std::vector<GpuState>& gpus, const std::string& name) {
-  std::map<std::uint32_t, std::set<std::uint32_t>> of_number;  // indices by PCI device number
-  std::vector<Entry> entries;
+  std::vector<Entry> entries;  // one for each state
   for (const auto& gpu : gpus) {
-    of_number[gpu.pci_device_id].insert(gpu.index);
-    Entry entry{.filters = {filter_of(gpu)}, .devices = {{gpu.index}}, .enabled = gpu.enabled};
-    if (gpu.enabled) entry.instances = instances_of(gpu);
-    entry.instances.erase(ProfileName{});
-    const auto alike = std::ranges::find_if(entries, [&](const Entry& other) {
-      return other.enabled == entry.enabled && other.instances == entry.instances;
-    });
-    if (alike == entries.end()) {
-      entries.push_back(std::move(entry));
-      continue;
-    }
-    auto& devices = alike->devices;
-    if (devices) devices->push_back(gpu.index);
-    if (std::ranges::find(alike->filters, entry.filters.front()) == alike->filters.end())
-      alike->filters.push_back(entry.filters.front());
+    Instances has = gpu.enabled ? instances_of(gpu) : Instances{};
+    has.erase(ProfileName{});
+    auto entry = std::ranges::find_if(
+        entries, [&](const Entry& one) { return one.enabled == gpu.enabled && one.instances == has; });
+    if (entry == entries.end())
+      entry = entries.insert(entry, {.devices = {{}}, .enabled = gpu.enabled, .instances = std::move(has)});
+    entry->devices->push_back(gpu.index);
+    if (std::ranges::find(entry->filters, filter_of(gpu)) == entry->filters.end())
+      entry->filters.push_back(filter_of(gpu));
   }
   for (Entry& entry : entries) {
-    std::ranges::sort(entry.filters, {}, [](const DeviceFilter& filter) { return to_string(filter); });
-    std::set<std::uint32_t> named;
-    for (const auto& filter : entry.filters)
-      named.insert(of_number[filter.device].begin(), of_number[filter.device].end());
-    if (entry.devices && std::ranges::equal(named, *entry.devices)) entry.devices.reset();  // every GPU of these models
-    if (of_number.size() == 1 || entries.size() == 1) entry.filters.clear();
+    std::ranges::sort(entry.filters);
+    const bool every = std::ranges::all_of(gpus, [&](const GpuState& gpu) {  // GPU of these models
+      return std::ranges::find(entry.filters, filter_of(gpu)) == entry.filters.end() ||
+             std::ranges::find(*entry.devices, gpu.index) != entry.devices->end();
+    });
+    if (every) entry.devices.reset();
+    if (!several_models(gpus) || entries.size() == 1) entry.filters.clear();
   }
   return {{{name, std::move(entries)}}};
 }
