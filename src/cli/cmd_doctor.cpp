@@ -256,7 +256,6 @@ void add_probe(CLI::App& app, Process& process) {
                     "compute with bf16 products in kernels of about 10 ms (compute capability 8.0 and newer)");
   command->add_option("--queue", o.probe.queue, "launches before each wait for them")->check(CLI::Range(1U, 1000U));
   command->add_flag("--hold", o.hold, "hold the context and allocations until SIGTERM");
-  add_seconds("--hold-for", o.hold_for, 0.0, "hold them this many seconds");
   add_seconds("--deadline", o.deadline, 0.1, "seconds for each stage that should be quick")->default_str("30");
   command->add_option("--endpoint", o.container.endpoint,
                       "run as in the container of a grant, with this directory of the grant at /run/tranche/mps");

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/text.h"
 #include "plan/shares.h"
@@ -361,28 +360,21 @@ Labels labels_for(const Config& config, const Inventory& inventory, const plan::
   return labels;
 }
 
-std::vector<ModelCount> models_of(const Inventory& inventory) {
-  const Gpus gpus = labelled_gpus(inventory);
-  std::vector<ModelCount> models;
-  for (const Gpu* gpu : gpus) {
-    auto known = std::ranges::find(models, gpu->name, &ModelCount::model);
-    if (known == models.end()) known = models.insert(known, {gpu->name, 0});
-    ++known->count;
-  }
-  if (models.empty()) return models;
-  const auto speaker = std::ranges::find(models, speaker_of(gpus).name, &ModelCount::model);
-  std::rotate(models.begin(), speaker, speaker + 1);
-  return models;
-}
-
 std::vector<std::string> notes_for(const Inventory& inventory) {
-  const auto models = models_of(inventory);
+  std::vector<std::pair<std::string_view, std::size_t>> models;  // by their lowest index
+  const Gpus gpus = labelled_gpus(inventory);
+  for (const Gpu* gpu : gpus) {
+    const auto known = std::ranges::find(models, gpu->name, &decltype(models)::value_type::first);
+    ++(known == models.end() ? models.emplace_back(gpu->name, 0) : *known).second;
+  }
   if (models.size() < 2) return {};
-  const auto text = [](const ModelCount& one) { return fmt::format("{} x {}", one.count, one.model); };
+  const auto text = [](const auto& one) { return fmt::format("{} x {}", one.second, one.first); };
+  const auto described = *std::ranges::find(models, speaker_of(gpus).name, &decltype(models)::value_type::first);
+  std::erase(models, described);
   return {
       fmt::format("the labels nvidia.com/gpu.… are about {}; of {} they say nothing, which only "
                   "tranche.io/model.… labels do",
-                  text(models.front()), join(models | std::views::drop(1), ", ", text))};
+                  text(described), join(models, ", ", text))};
 }
 
 std::string label_value(std::string_view text) {

@@ -1,8 +1,8 @@
 #pragma once
 // Config + Inventory + Plan → the node labels that GPU feature discovery would set, by its rules, and Tranche's own
 // (tranche.io/…), as one sorted map. Where NVIDIA's result depends on hash order (several GPU models), this one is
-// fixed: the model of most GPUs, among equals the one with the lowest index; models_of() has it first. Keys and values
-// are always valid for the API server. Does not write labels. Pure. docs/reference/labels.md lists all labels.
+// fixed: the model of most GPUs, among equals the one with the lowest index; notes_for() names it. Keys and values are
+// always valid for the API server. Does not write labels. Pure. docs/reference/labels.md lists all labels.
 #include <map>
 #include <optional>
 #include <string>
@@ -31,14 +31,6 @@ struct Inputs {
 
 Labels labels_for(const config::Config& config, const gpu::Inventory& inventory, const plan::Plan& plan,
                   const Inputs& inputs);
-
-struct ModelCount {
-  std::string model;
-  std::size_t count = 0;
-  friend bool operator==(const ModelCount&, const ModelCount&) = default;
-};
-// First the model that nvidia.com/gpu.… describes, then those that it does not, by their lowest index.
-std::vector<ModelCount> models_of(const gpu::Inventory& inventory);
 
 // Facts that the labels do not show, a sentence each.
 std::vector<std::string> notes_for(const gpu::Inventory& inventory);

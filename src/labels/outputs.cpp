@@ -29,6 +29,11 @@ Json node_label(const LabelTarget& place) {
   return {{kNodeLabel, place.node_name}};
 }
 
+Json no_features() {
+  const Json nothing = Json::object();
+  return {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}};
+}
+
 std::set<std::string> owned_by(const std::map<std::string, std::string>& annotations) {
   std::set<std::string> owned;
   const auto listed = annotations.find(kOwnedAnnotation);
@@ -72,33 +77,29 @@ std::string feature_path(const LabelTarget& place) {
 std::string new_feature(const LabelTarget& place, const Labels& labels) {
   Json metadata{{"name", name_of(place)}, {"namespace", place.feature_namespace}, {"labels", node_label(place)}};
   if (Json owners = json_of(place.owners); !owners.empty()) metadata["ownerReferences"] = std::move(owners);
-  const Json nothing = Json::object();
-  return json_text(Json{
-      {"apiVersion", kApiVersion},
-      {"kind", "NodeFeature"},
-      {"metadata", std::move(metadata)},
-      {"spec",
-       {{"features", {{"attributes", nothing}, {"flags", nothing}, {"instances", nothing}}}, {"labels", labels}}}});
+  return json_text(Json{{"apiVersion", kApiVersion},
+                        {"kind", "NodeFeature"},
+                        {"metadata", std::move(metadata)},
+                        {"spec", {{"features", no_features()}, {"labels", labels}}}});
 }
 
 Result<std::optional<std::string>> changed_feature(std::string_view there, const LabelTarget& place,
                                                    const Labels& labels) {
   Json json = json_of(there);
-  const Json wanted = json_of(new_feature(place, labels));
   if (!member_at(json, "metadata").is_object() || text_at(json, "kind") != "NodeFeature")
     return fail(Kind::kInvalid, "the API server's answer is not a NodeFeature object");
-  const Json& metadata = member_at(json, "metadata");
-  const Json& owners = member_at(metadata, "ownerReferences");
-  const Json wanted_owners = json_of(place.owners);
-  const bool same_owners = owners == wanted_owners || (owners.is_null() && wanted_owners.empty());
-  const Json& labels_there = member_at(member_at(json, "spec"), "labels");
-  const bool same_labels = labels_there == Json(labels) || (labels_there.is_null() && labels.empty());
-  if (same_owners && same_labels && member_at(metadata, "labels") == node_label(place)) return std::nullopt;
-  json["metadata"]["labels"] = node_label(place);
-  json["metadata"]["ownerReferences"] = wanted_owners;
-  if (!member_at(json, "spec").is_object()) json["spec"] = wanted["spec"];
-  json["spec"]["labels"] = labels;
-  return json_text(json);
+  bool changed = false;
+  const auto put = [&](Json& into, const char* key, const Json& value) {
+    const Json& now = member_at(into, key);
+    if (now == value || (now.is_null() && value.empty())) return;
+    into[key] = value;
+    changed = true;
+  };
+  put(json["metadata"], "labels", node_label(place));
+  put(json["metadata"], "ownerReferences", json_of(place.owners));
+  if (!member_at(json, "spec").is_object()) json["spec"] = {{"features", no_features()}};
+  put(json["spec"], "labels", labels);
+  return changed ? std::optional(json_text(json)) : std::nullopt;
 }
 
 bool may_own(std::string_view key) {

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <utility>
@@ -53,16 +52,10 @@ Status become_container(const Container& container) {
   return {};
 }
 
-void hold(std::optional<Duration> at_most) {
+void hold() {
   const sigset_t set = ending_signals();
-  if (!at_most) {
-    int number = 0;
-    ::sigwait(&set, &number);
-    return;
-  }
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(*at_most);
-  const timespec wait{seconds.count(), (*at_most - seconds).count()};
-  ::sigtimedwait(&set, nullptr, &wait);
+  int number = 0;
+  ::sigwait(&set, &number);
 }
 
 std::unique_ptr<os::Loop> open_loop() {
@@ -92,7 +85,7 @@ int probe_main(const ProbeCliOptions& options, std::FILE* out, std::FILE* err) {
   const auto while_alive = [&](const ProbeReport& report) {
     std::fputs((options.json ? to_json(report) : to_text(report)).c_str(), out);
     std::fflush(out);
-    if (options.hold || options.hold_for) hold(options.hold_for);
+    if (options.hold) hold();
   };
   const Result<ProbeReport> report = run_probe(probe, while_alive);
   if (!report) {

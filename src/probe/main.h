@@ -29,8 +29,7 @@ struct ProbeCliOptions {
   Container container;  // what the process becomes first
   bool json = false;
   bool stages = false;                           // each on stderr as it begins
-  bool hold = false;                             // after the report, keep context and allocations
-  std::optional<Duration> hold_for;              // the same, this long; absent = until a signal
+  bool hold = false;                             // after the report, keep context and allocations until a signal
   Duration deadline = std::chrono::seconds(30);  // for each stage that should be quick; passing it ends the process
 };
 

@@ -223,7 +223,7 @@ class FeatureProgram {
   void publish() {
     const Labels now = labels();
     const bool lately = loop_.now() - compared_ < kCompareEvery;
-    if (of_cluster(output_) && written_ == now && lately) return rest_for(config_.config.flags.gfd.sleep_interval);
+    if (of_cluster(output_) && written_ == now && lately) return rest();
     write(now);
   }
 
@@ -249,13 +249,12 @@ class FeatureProgram {
     written_ = labels;
     compared_ = loop_.now();
     if (once()) return end(0);
-    rest_for(config_.config.flags.gfd.sleep_interval);
+    rest();
   }
 
-  void rest_for(Duration interval) {
-    if (std::exchange(again_, false)) interval = Duration::zero();
-    const bool complete = inventory_.has_value();
-    if (interval == config::kInfinite && complete) return;
+  void rest() {
+    const Duration interval = std::exchange(again_, false) ? 0s : config_.config.flags.gfd.sleep_interval;
+    if (interval == config::kInfinite && inventory_) return;
     timer_.start(interval == config::kInfinite ? kLookForDriver : interval, [this] { round(); });
   }
 
@@ -263,18 +262,8 @@ class FeatureProgram {
     if (!options_.json) {
       fmt::print("{}", file_text(labels));
     } else {
-      nlohmann::ordered_json document{{"labels", labels}, {"notes", nlohmann::json::array()}};
-      if (inventory_) {
-        document["notes"] = notes_for(*inventory_);
-        for (const auto& [model, count] : models_of(*inventory_)) {
-          const nlohmann::ordered_json named{{"model", model}, {"count", count}};
-          if (document.contains("speaker"))
-            document["silent"].push_back(named);
-          else
-            document.update({{"speaker", named}, {"silent", nlohmann::json::array()}});
-        }
-      }
-      fmt::print("{}\n", json_text(document, 2));
+      const auto notes = notes_for(inventory_.value_or(gpu::Inventory{}));
+      fmt::print("{}\n", json_text(nlohmann::ordered_json{{"labels", labels}, {"notes", notes}}, 2));
     }
     std::fflush(stdout);
   }

@@ -37,16 +37,6 @@ Result<std::vector<std::string>> functions_of(const std::string& root) {
   return ours;
 }
 
-bool is_bound_to_vfio(const std::string& function) {
-  std::error_code none;
-  return fs::read_symlink(function + "/driver", none).filename() == "vfio-pci";
-}
-
-bool is_virtual_function(const std::string& function) {
-  std::error_code none;
-  return fs::exists(fs::symlink_status(function + "/physfn", none));
-}
-
 std::string database_under(const std::string& root) {
   for (const char* path : kDatabases)
     if (auto text = os::read_file(os::under_root(root, path), kLargestDatabase)) return *std::move(text);
@@ -100,7 +90,9 @@ Result<gpu::Inventory> find_passed_through(const std::string& root) {
   node.driver_version = kUnknownDriver;
   const std::string database = database_under(root);
   for (const auto& path : functions) {
-    if (!is_bound_to_vfio(path) || is_virtual_function(path)) continue;
+    std::error_code none;
+    const bool is_virtual = fs::exists(fs::symlink_status(path + "/physfn", none));
+    if (is_virtual || fs::read_symlink(path + "/driver", none).filename() != "vfio-pci") continue;
     auto gpu = gpu_of(path, database);
     if (!gpu) continue;
     gpu->index = static_cast<std::uint32_t>(node.gpus.size());
