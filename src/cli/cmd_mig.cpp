@@ -27,16 +27,14 @@ struct MigGiven {
   bool quiet = false;
 };
 
-int fail_with(const std::string& what, int status) {
-  fmt::print(stderr, "{}: {}\n", kName, what);
-  return status;
-}
-
 // 0, or the exit status if the node cannot be read.
 int read_node(const MigGiven& given, MigNode& node) {
   if (given.inventory != "node") {
     auto simulated = gpu::simulated_node(given.inventory);
-    if (!simulated) return fail_with(to_string(simulated.error()), kMigUnusable);
+    if (!simulated) {
+      fmt::print(stderr, "{}: {}\n", kName, to_string(simulated.error()));
+      return kMigUnusable;
+    }
     node.gpus = *std::move(simulated);
     return 0;
   }

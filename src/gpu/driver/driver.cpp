@@ -27,8 +27,7 @@ std::vector<std::uint32_t> direct_links(const Functions& f, Device from, const s
     PciInfo remote{};
     if (call(f.nvlink_remote_pci, from, link, &remote) != Return::kSuccess) continue;
     remote.bus_id[sizeof(remote.bus_id) - 1] = '\0';
-    const auto it =
-        std::find_if(gpus.begin(), gpus.end(), [&remote](const Gpu& gpu) { return gpu.pci_bus_id == remote.bus_id; });
+    const auto it = std::ranges::find(gpus, remote.bus_id, &Gpu::pci_bus_id);
     if (it != gpus.end()) ++links[static_cast<std::size_t>(it - gpus.begin())];
   }
   return links;
@@ -84,8 +83,7 @@ Result<Gpu> read_gpu(const Library& library, Device device, std::uint32_t index,
     return code == Return::kSuccess;
   };
   TRY_STATUS(library.check(read_text(f.uuid, device, gpu.uuid), "it does not answer", "nvmlDeviceGetUUID"));
-  if (const Return code = read_text(f.name, device, gpu.name); code == Return::kGpuIsLost)
-    return std::unexpected(library.error(code, "it does not answer", "nvmlDeviceGetName"));
+  read_text(f.name, device, gpu.name);
 
   // Without the minor the agent cannot know which device node belongs to this GPU, and a guess could give a tenant a
   // wrong GPU. It does not matter where GPUs have no nodes of their own (WSL, integrated GPUs).
@@ -121,7 +119,7 @@ Result<Gpu> read_gpu(const Library& library, Device device, std::uint32_t index,
 }
 
 std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known) {
-  const auto it = std::find_if(known.begin(), known.end(), [index](const Held& held) { return held.index == index; });
+  const auto it = std::ranges::find(known, index, &Held::index);
   return "GPU " + std::to_string(index) + (it != known.end() ? " (" + it->uuid + ")" : "");
 }
 

@@ -470,9 +470,8 @@ void NvmlThread::stop() {
   const auto session = std::exchange(session_, nullptr);
   if (!session) return;
   if (!session->stop(patience_)) {
-    log::warning("nvml.stuck",
-                 {{"what", "a call into the NVIDIA driver has not returned; its thread is left behind"},
-                  {"waited_ms", std::chrono::duration_cast<std::chrono::milliseconds>(patience_).count()}});
+    log::warning("nvml.stuck", {{"what", "a call into the NVIDIA driver has not returned; its thread is left behind"},
+                                {"waited_ms", milliseconds_of(patience_)}});
     thread_->leave_behind();  // it owns everything that it may still use
   }
   thread_.reset();
@@ -513,8 +512,7 @@ void NvmlThread::listen() {
     if (!silent) return callbacks_.on_event({.what = GpuEvent::What::kAnswering});
     callbacks_.on_event({.what = GpuEvent::What::kSilent,
                          .why = "a call into the driver has not returned for " +
-                                std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(at_work).count()) +
-                                " ms; see dmesg for Xid or GSP messages"});
+                                std::to_string(milliseconds_of(at_work)) + " ms; see dmesg for Xid or GSP messages"});
   });
 }
 

@@ -113,10 +113,6 @@ class Sampler {
 // reading has none. The energy counter is read every 10 seconds at most.
 class Telemetry {
  public:
-  Telemetry() = default;
-  Telemetry(const Telemetry&) = delete;
-  Telemetry& operator=(const Telemetry&) = delete;
-
   void begin(const std::vector<Held>& held);  // starts a round; continues one that is in progress
   bool under_way() const { return !waiting_.empty(); }
   bool step(const Library& library, MonoTime now);  // true: the round is complete

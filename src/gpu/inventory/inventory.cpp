@@ -20,25 +20,14 @@ void compare_gpu(const Gpu& before, const Gpu& after, std::vector<std::string>& 
   const std::string name = name_of(after);
   const std::size_t already = out.size();
   if (before.index != after.index) out.push_back(fmt::format("{} had index {} before", name, before.index));
-  if (before.minor != after.minor)
-    out.push_back(fmt::format("{} is /dev/nvidia{} now, and was /dev/nvidia{}", name, after.minor, before.minor));
   if (before.mig_enabled != after.mig_enabled)
     out.push_back(fmt::format("{} has MIG {} now", name, after.mig_enabled ? "on" : "off"));
   if (before.mig_devices != after.mig_devices)
     out.push_back(
         fmt::format("{} has other MIG devices: {} before, {} now", name, profiles_of(before), profiles_of(after)));
-  if (before.memory != after.memory)
-    out.push_back(
-        fmt::format("{} reports {} of memory, and {} before", name, to_string(after.memory), to_string(before.memory)));
-  if (before.sm_count != after.sm_count)
-    out.push_back(fmt::format("{} reports {} SMs, and {} before", name, after.sm_count, before.sm_count));
   if (before.compute_mode != after.compute_mode)
     out.push_back(fmt::format("{} is in compute mode {}, and was in {}", name, to_string(after.compute_mode),
                               to_string(before.compute_mode)));
-  if (before.fabric_clique != after.fabric_clique)
-    out.push_back(after.fabric_clique.empty()
-                      ? fmt::format("{} has left its fabric clique", name)
-                      : fmt::format("{} is in fabric clique {} now", name, after.fabric_clique));
   if (already == out.size() && before != after) out.push_back(fmt::format("{} describes itself differently", name));
 }
 

@@ -27,7 +27,10 @@ class Admin final : public MigAdmin {
     for (std::uint32_t index = 0; index < count; ++index) {
       if (care_.pass_over.contains(index)) continue;
       if (care_.on_reading) care_.on_reading(index);
-      auto gpu = read_at(index);
+      Device device = nullptr;
+      const auto found = library_->check(nvml::call(f_.device_by_index, index, &device), "it does not answer",
+                                         "nvmlDeviceGetHandleByIndex");
+      auto gpu = found ? read_device(device, index) : std::unexpected(found.error());
       if (gpu)
         gpus.push_back(*std::move(gpu));
       else
@@ -122,13 +125,6 @@ class Admin final : public MigAdmin {
                                "cannot find the compute instance", "nvmlGpuInstanceGetComputeInstanceById"));
     return library_->check(nvml::call(f_.destroy_compute_instance, handle), "cannot destroy the compute instance",
                            "nvmlComputeInstanceDestroy");
-  }
-
-  Result<mig::GpuState> read_at(std::uint32_t index) const {
-    Device device = nullptr;
-    TRY_STATUS(library_->check(nvml::call(f_.device_by_index, index, &device), "it does not answer",
-                               "nvmlDeviceGetHandleByIndex"));
-    return read_device(device, index);
   }
 
   Result<mig::GpuState> read_device(Device device, std::uint32_t index) const {
