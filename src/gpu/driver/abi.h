@@ -16,7 +16,6 @@ using ComputeInstance = struct ComputeInstanceHandle*;  // the same
 
 enum class Return : std::int32_t {
   kSuccess = 0,
-  kUninitialized = 1,
   kInvalidArgument = 2,
   kNotSupported = 3,
   kNoPermission = 4,
@@ -30,7 +29,6 @@ enum class Return : std::int32_t {
   kOperatingSystem = 17,
   kVersionMismatch = 18,
   kInUse = 19,
-  kInsufficientResources = 23,
   kArgumentVersionMismatch = 25,
   kGpuNotFound = 28,
   kUnknown = 999,

@@ -112,7 +112,8 @@ Result<Gpu> read_gpu(const Library& library, Device device, std::uint32_t index,
               "nvmlDeviceGetCudaComputeCapability"))
     gpu.compute_capability = {major, minor};
   gpu.sm_count = sm_count_from_cores(reported(f.cuda_cores, device).value_or(0), gpu.compute_capability);
-  gpu.compute_mode = compute_mode_of(f, device);
+  const std::int32_t mode = reported(f.compute_mode, device).value_or(-1);
+  if (mode >= 0 && mode <= 3) gpu.compute_mode = static_cast<ComputeMode>(mode);
   TRY_STATUS(read_mig(library, device, gpu, node.unreadable));
   gpu.fabric_clique = clique_of(f, device);
   return gpu;
@@ -124,11 +125,6 @@ std::string name_of_missing(std::uint32_t index, const std::vector<Held>& known)
 }
 
 }  // namespace
-
-ComputeMode compute_mode_of(const Functions& f, Device device) {
-  const std::int32_t mode = reported(f.compute_mode, device).value_or(-1);
-  return mode >= 0 && mode <= 3 ? static_cast<ComputeMode>(mode) : ComputeMode::kDefault;
-}
 
 Result<Inventory> Driver::scan() {
   Inventory node;
@@ -199,12 +195,8 @@ Result<GpuUse> Driver::use_of(const Held& gpu) const {
   // Integrated GPUs do not have this figure; any other failure means that the GPU does not answer.
   if (code != Return::kSuccess && code != Return::kNotSupported && code != Return::kNoPermission)
     return std::unexpected(library_->error(code, "cannot read the memory", gpu.uuid));
-  if (code == Return::kSuccess) {
-    use.used = {memory.used};
-    use.total = {memory.total};
-  }
+  use.used = {memory.used};
   use.utilization = reported(f.utilization, gpu.device).value_or(Utilization{}).gpu;
-  use.compute_mode = compute_mode_of(f, gpu.device);
   if (const auto persistence = reported(f.persistence_mode, gpu.device)) use.persistence = *persistence == kEnabled;
   if (const auto [demand] = read_fields(f, gpu.device, std::array{kFieldRecoveryAction}); demand)
     use.demand = static_cast<std::uint32_t>(*demand);

@@ -24,8 +24,6 @@ struct Missing {  // a GPU that the driver counts but that did not answer
   bool lost = false;  // the driver reports GPU_IS_LOST; otherwise no power, no permission …
 };
 
-ComputeMode compute_mode_of(const Functions& f, Device device);  // kDefault if the driver does not report it
-
 class Driver {
  public:
   // Succeeds without the library only on a platform that needs none. kUnavailable: no driver yet.

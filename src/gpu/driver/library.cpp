@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "gpu/platform/platform.h"
 #include "os/loop/fd.h"
@@ -36,27 +38,20 @@ void* newest_of(void* handle, const std::string& path) {
 }
 
 Kind kind_of(Return code) {
-  switch (code) {
-    case Return::kInvalidArgument:
-      return Kind::kInvalid;
-    case Return::kNotSupported:
-    case Return::kFunctionNotFound:
-    case Return::kArgumentVersionMismatch:
-      return Kind::kUnsupported;
-    case Return::kNoPermission:
-    case Return::kOperatingSystem:
-      return Kind::kDenied;
-    case Return::kNotFound:
-    case Return::kGpuNotFound:
-      return Kind::kNotFound;
-    case Return::kTimeout:
-      return Kind::kTimeout;
-    case Return::kVersionMismatch:
-    case Return::kInUse:
-      return Kind::kConflict;
-    default:
-      return Kind::kUnavailable;
-  }
+  using enum Return;
+  static constexpr std::pair<Return, Kind> kKinds[] = {{kInvalidArgument, Kind::kInvalid},
+                                                       {kNotSupported, Kind::kUnsupported},
+                                                       {kFunctionNotFound, Kind::kUnsupported},
+                                                       {kArgumentVersionMismatch, Kind::kUnsupported},
+                                                       {kNoPermission, Kind::kDenied},
+                                                       {kOperatingSystem, Kind::kDenied},
+                                                       {kNotFound, Kind::kNotFound},
+                                                       {kGpuNotFound, Kind::kNotFound},
+                                                       {kTimeout, Kind::kTimeout},
+                                                       {kVersionMismatch, Kind::kConflict},
+                                                       {kInUse, Kind::kConflict}};
+  const auto found = std::ranges::find(kKinds, code, &std::pair<Return, Kind>::first);
+  return found == std::end(kKinds) ? Kind::kUnavailable : found->second;
 }
 
 }  // namespace

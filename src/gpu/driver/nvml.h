@@ -86,12 +86,10 @@ struct GpuHolder {
 
 struct GpuUse {
   std::string uuid;
-  Bytes used;  // NVML v1: includes what the driver reserves
-  Bytes total;
+  Bytes used;                        // NVML v1: includes what the driver reserves
   std::uint32_t utilization = 0;     // percent; 0 when the driver does not report it
   std::vector<GpuHolder> processes;  // one for each pid
-  ComputeMode compute_mode = ComputeMode::kDefault;
-  std::optional<bool> persistence;  // absent: the driver does not report it
+  std::optional<bool> persistence;   // absent: the driver does not report it
   std::optional<std::uint32_t>
       demand;  // field 230, the recovery action that the driver requests; absent: no such field
 };

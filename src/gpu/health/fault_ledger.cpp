@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 #include "config/document/amounts.h"
@@ -12,22 +13,12 @@ namespace {
 
 constexpr int kMostDoublings = 4;  // 16 times exceeds the longest period already
 
-// Draining peers or recovering a multi-node domain (5) does not affect the GPU itself.
-bool keeps_from_work(std::uint32_t demand) {
-  return demand != 0 && demand != static_cast<std::uint32_t>(Demand::kDrainPeers) && demand != 5;
-}
-
+// The recovery action that the driver requests (NVML's field 230); "" = none that keeps the GPU from work, as draining
+// its peers (3) or recovering a multi-node domain (5).
 std::string_view demand_text(std::uint32_t demand) {
-  switch (static_cast<Demand>(demand)) {
-    case Demand::kReset:
-      return "a reset of the GPU";
-    case Demand::kReboot:
-      return "a reboot of the node";
-    case Demand::kDrainAndReset:
-      return "the GPU to be drained and reset";
-    default:
-      return "a reset of its bus or of the system";
-  }
+  static constexpr std::array<std::string_view, 6> kTexts{
+      "", "a reset of the GPU", "a reboot of the node", "", "the GPU to be drained and reset", ""};
+  return demand < kTexts.size() ? kTexts.at(demand) : "a reset of its bus or of the system";
 }
 
 std::string xid_text(std::uint64_t xid, bool guessed) {
@@ -123,7 +114,7 @@ void FaultLedger::back(const std::string& gpu, MonoTime now) {
 }
 
 void FaultLedger::answered(const std::string& gpu, std::optional<std::uint32_t> demand, MonoTime now) {
-  const bool demanding = demand && keeps_from_work(*demand);
+  const bool demanding = demand && !demand_text(*demand).empty();
   if (demanding) {
     const auto at = records_.find(gpu);
     Record& record = at != records_.end() && at->second.open ? at->second : open({gpu, gpu}, now);

@@ -53,9 +53,6 @@ struct HealthSettings {
   Duration look_again() const { return quiet_period / 10; }  // when a GPU did not answer
 };
 
-// NVML's field 230: the recovery action that the driver requests for the GPU.
-enum class Demand : std::uint32_t { kNone = 0, kReset = 1, kReboot = 2, kDrainPeers = 3, kDrainAndReset = 4 };
-
 class FaultLedger {
  public:
   explicit FaultLedger(HealthSettings settings = {}) : settings_(settings) {}
