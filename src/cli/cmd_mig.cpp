@@ -85,10 +85,6 @@ int check(const MigGiven& given) {
   return differences.empty() ? 0 : kMigDiffers;
 }
 
-int write_out(const MigGiven& given, const mig::ConfigurationFile& file) {
-  return write_configurations(file, given.format, "") ? 0 : kMigFailed;
-}
-
 int apply_now(const MigGiven& given, MigNode& node) {
   const auto configuration = choose_configuration(given.file, given.name, node.gpus);
   if (!configuration) return kMigUnusable;
@@ -169,14 +165,16 @@ void add_mig(CLI::App& app, Process& process) {
   add_node_options(*write, *given, false);
   write->add_option("--config-label,-l", given->label, "the configuration's name")->capture_default_str();
   add_format(*write, *given);
-  on_node(*write,
-          [](const MigGiven& one, MigNode& node) { return write_out(one, mig::exported(node.gpus, one.label)); });
+  on_node(*write, [](const MigGiven& one, MigNode& node) {
+    return write_configurations(mig::exported(node.gpus, one.label), one.format, "") ? 0 : kMigFailed;
+  });
 
   auto* make = mig->add_subcommand("generate-config", "the default configurations of these GPUs, with NVIDIA's names");
   add_node_options(*make, *given, true);
   add_format(*make, *given);
-  on_node(*make,
-          [](const MigGiven& one, MigNode& node) { return write_out(one, mig::default_configurations(node.gpus)); });
+  on_node(*make, [](const MigGiven& one, MigNode& node) {
+    return write_configurations(mig::default_configurations(node.gpus), one.format, "") ? 0 : kMigFailed;
+  });
 
   auto* apply =
       mig->add_subcommand("apply", "partition the GPUs as a configuration says, changing only what must change");

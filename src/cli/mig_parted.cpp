@@ -192,19 +192,6 @@ Result<int> parted_apply(PartedOptions& options, const Process& process) {
   return HookedChange(options, process, plan_of).run("MIG configuration applied successfully");
 }
 
-// What the node has now, as a checkpoint in `path`; "-" for the standard output.
-Status write_checkpoint(const MigNode& node, const std::string& path) {
-  if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
-  const std::string text = mig::checkpoint_text(node.gpus);
-  if (path == "-") {
-    fmt::print("{}", text);
-    return {};
-  }
-  const auto [directory, name] = os::parts_of(path);
-  TRY(const auto folder, os::Dir::open(directory));
-  return folder.write_atomically(name, text, 0644, os::Sync::kYes);
-}
-
 // "-" for the standard input.
 Result<mig::Checkpoint> read_checkpoint(const std::string& path) {
   TRY(const std::string text, read_given(path));
@@ -222,7 +209,15 @@ int checkpoint_file_is_missing() {
 Result<int> parted_checkpoint(PartedOptions& options, const Process& process) {
   if (options.checkpoint_file.empty()) return checkpoint_file_is_missing();
   TRY(const auto node, this_node(process));
-  TRY_STATUS(write_checkpoint(node, options.checkpoint_file));
+  if (!node.silent.empty()) return fail(Kind::kUnavailable, "a checkpoint needs every GPU; " + join(node.silent, "; "));
+  const std::string text = mig::checkpoint_text(node.gpus);
+  if (options.checkpoint_file == "-") {
+    fmt::print("{}", text);
+  } else {
+    const auto [directory, name] = os::parts_of(options.checkpoint_file);
+    TRY(const auto folder, os::Dir::open(directory));
+    TRY_STATUS(folder.write_atomically(name, text, 0644, os::Sync::kYes));
+  }
   fmt::print("MIG configuration checkpointed successfully\n");
   return 0;
 }

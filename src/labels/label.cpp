@@ -220,25 +220,21 @@ void add_slot_labels(const plan::Plan& plan, Labels& labels) {
     std::uint64_t sms = UINT64_MAX;
     std::uint64_t mib = UINT64_MAX;
   };
-  std::map<std::string_view, std::size_t> kinds;  // number of MPS resources by name before renaming
+  std::map<std::string, std::map<std::string, Slot>> kinds;  // by the name before renaming and the advertised one
   for (const auto& resource : plan.resources)
-    if (std::ranges::any_of(resource.devices, [](const auto& device) { return !device.pool.empty(); }))
-      ++kinds[resource.original_name];
-  // By the name before renaming, which the labels use; of several resources, the one that is advertised.
-  std::map<std::string, Slot> slots;
-  for (const auto& resource : plan.resources) {
     for (const auto& device : resource.devices) {
       if (device.pool.empty()) continue;
-      const std::string& name = kinds[resource.original_name] > 1 ? resource.name : resource.original_name;
-      Slot& least = slots[kOwn + name.substr(name.find('/') + 1)];
+      Slot& least = kinds[resource.original_name][resource.name];
       least.sms = std::min<std::uint64_t>(least.sms, device.share.sms);
       least.mib = std::min<std::uint64_t>(least.mib, device.share.memory.in_mib());
     }
-  }
-  for (const auto& [name, slot] : slots) {
-    if (slot.sms > 0) labels[name + ".slot.sms"] = std::to_string(slot.sms);  // 0 = unknown
-    if (slot.mib > 0) labels[name + ".slot.memory"] = std::to_string(slot.mib);
-  }
+  for (const auto& [original, resources] : kinds)
+    for (const auto& [advertised, slot] : resources) {
+      const std::string& name = resources.size() > 1 ? advertised : original;  // which labels use otherwise
+      const std::string label = kOwn + name.substr(name.find('/') + 1) + ".slot";
+      if (slot.sms > 0) labels[label + ".sms"] = std::to_string(slot.sms);  // 0 = unknown
+      if (slot.mib > 0) labels[label + ".memory"] = std::to_string(slot.mib);
+    }
 }
 
 bool cut_to_a_wrong_count(const plan::Plan& plan) {

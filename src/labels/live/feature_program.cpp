@@ -179,8 +179,7 @@ class FeatureProgram {
     }
     if (flags.device_discovery_strategy == config::DiscoveryStrategy::kVfio)
       return take(find_passed_through(options_.system_root));
-    auto settings = gpu::driver_settings(flags, "");
-    settings.system_root = options_.system_root;
+    auto settings = gpu::driver_settings(flags, "", options_.system_root);
     settings.fault_events = false;
     driver_.start(settings);
   }

@@ -113,19 +113,15 @@ void LabelController::work_out() {
 void LabelController::arm() {
   if (settings_.output == LabelOutput::kNone || !machine_known_ || writing_) return;
   if (written_ == labels_ && failing_.empty()) return;
-  if (!open_writer() || std::exchange(settling_, true)) return;
-  timer_.start(std::max(settings_.settle, not_before_ - loop_.now()), [this] { write(); });
-}
-
-bool LabelController::open_writer() {
   if (!writer_) writer_ = label_writer(settings_.output, settings_.target, client_);
-  return writer_ != nullptr;
+  if (!writer_ || std::exchange(settling_, true)) return;
+  timer_.start(std::max(settings_.settle, not_before_ - loop_.now()), [this] { write(); });
 }
 
 void LabelController::write() {
   timer_.stop();
   settling_ = false;
-  if (!open_writer()) return;
+  if (!writer_) return arm();  // follow() has let go of it
   writing_ = true;
   writer_->write(labels_,
                  [this, labels = labels_](Result<Written> written) { on_written(labels, std::move(written)); });

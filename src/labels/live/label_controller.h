@@ -54,7 +54,6 @@ class LabelController {
   void work_out();
   void arm();
   void watch_node();
-  bool open_writer();
   void write();
   void on_written(const Labels& labels, Result<Written> written);
 

@@ -207,23 +207,15 @@ class MigProgram {
   void ask_kubelet(std::function<void()> then) {
     worker_->run(loop_, [this, socket = options_.pod_resources_socket, asked = loop_.now(), then = std::move(then)] {
       return [this, asked, then, listed = kubelet::list_pod_resources(socket, kKubeletDeadline)] {
-        on_listed(listed, asked);
+        mig::MigUse use{.unknown = listed ? "" : to_string(listed.error()), .users = {}, .asked = asked};
+        for (const auto& holding : listed.value_or(std::vector<grants::Held>()))
+          for (const auto& slot : holding.slots)
+            use.users[std::string(plan::device_of(slot))].push_back(
+                mig::pod_holder(holding.pod_namespace, holding.pod, holding.container));
+        manager_->use_is(std::move(use));
         if (then) then();
       };
     });
-  }
-
-  void on_listed(const Result<std::vector<grants::Held>>& listed, MonoTime asked) {
-    mig::MigUse use;
-    use.asked = asked;
-    if (!listed)
-      use.unknown = to_string(listed.error());
-    else
-      for (const auto& holding : *listed)
-        for (const auto& slot : holding.slots)
-          use.users[std::string(plan::device_of(slot))].push_back(
-              mig::pod_holder(holding.pod_namespace, holding.pod, holding.container));
-    manager_->use_is(std::move(use));
   }
 
   void on_changed() {
