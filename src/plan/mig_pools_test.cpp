@@ -47,6 +47,7 @@ Config on_mig(std::uint32_t replicas) {
     config::SharedResource entry;
     entry.name = name;
     entry.replicas = replicas;
+    entry.strategy = config::SharingStrategy::kMps;
     entry.place = {"c.yaml", ++line, 7};
     config.sharing.resources.push_back(entry);
   }
@@ -75,7 +76,8 @@ TEST(PlanMigMps, LeavesTheComputeModeOfMigDevicesAloneAndSaysSo) {
   const Plan plan = plan_of(on_mig(4), two_gpus());
   EXPECT_EQ(plan.pools[0].compute_mode, config::ComputeModePolicy::kExclusive);
   EXPECT_EQ(plan.pools[1].compute_mode, config::ComputeModePolicy::kLeave);
-  EXPECT_THAT(plan.notes, Contains(HasSubstr("nvidia.com/mig-1g.10gb: a MIG device has no compute mode")));
+  EXPECT_THAT(plan.notes,
+              Contains(HasSubstr("nvidia.com/mig-1g.10gb and nvidia.com/mig-3g.40gb: a MIG device has no")));
 }
 
 TEST(PlanMigMps, RefusesMoreSlotsThanAMigDeviceHasClients) {

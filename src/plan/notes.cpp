@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <tuple>
 
+#include "base/text.h"
 #include "config/document/amounts.h"
 #include "plan/shares.h"
 
@@ -18,71 +17,59 @@ using gpu::Gpu;
 
 constexpr gpu::ComputeCapability kHopper{9, 0};
 
-// Resources that differ only in name: of one entry, or of entries with one pattern.
-using Family = std::vector<const PlannedResource*>;
+// One sentence, and the GPUs or the resources that it is about: in common where it is equal.
+struct Note {
+  std::string before, after;  // of what it is about
+  std::vector<std::uint32_t> gpus;
+  std::vector<std::string> resources;
 
-// Devices of one family that are equal in every property that notes mention.
-struct Group {
-  const Gpu* gpu = nullptr;
-  const PlannedDevice* device = nullptr;
-  std::vector<std::uint32_t> indices;
+  std::string text() {
+    if (gpus.empty() && resources.empty()) return after;
+    std::ranges::sort(gpus);  // names of resources sort 10 before 2
+    if (resources.empty()) return before + list_of(gpus) + after;
+    if (resources.size() < 4)
+      return text_of_all(std::vector<std::string_view>(resources.begin(), resources.end()), " and ") + after;
+    return fmt::format("{} and {} others like it{}", resources.front(), resources.size() - 1, after);
+  }
 };
 
-bool same_family(const PlannedResource& a, const PlannedResource& b) {
-  return a.original_name == b.original_name && a.sharing == b.sharing && a.split == b.split &&
-         a.one_slot_per_request == b.one_slot_per_request && !a.devices.empty() && !b.devices.empty() &&
-         a.devices.front().policy == b.devices.front().policy;
-}
-
-std::string names_of(const Family& family) {
-  const std::string& first = family.front()->name;
-  if (family.size() == 1) return first;
-  return fmt::format("{} and {} {} like it", first, family.size() - 1, family.size() == 2 ? "other" : "others");
-}
-
-std::vector<Group> groups_of(const Family& family, const gpu::Inventory& inventory) {
-  using Kind = std::tuple<std::string, bool, std::uint64_t, std::uint32_t, gpu::ComputeCapability, std::uint32_t>;
-  std::map<Kind, std::size_t> seen;
-  std::vector<Group> groups;
-  for (const PlannedResource* resource : family) {
-    for (const PlannedDevice& device : resource->devices) {
-      const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-      if (gpu == nullptr) continue;
-      const auto [at, is_new] = seen.try_emplace(
-          {gpu->name, device.is_mig, device.memory.value, device.sm_count, gpu->compute_capability, device.slots},
-          groups.size());
-      if (is_new) groups.push_back({gpu, &device, {}});
-      auto& indices = groups[at->second].indices;
-      if (std::ranges::find(indices, gpu->index) == indices.end()) indices.push_back(gpu->index);
-    }
-  }
-  for (Group& group : groups) std::ranges::sort(group.indices);  // names sort 10 before 2
-  return groups;
+void add(auto& list, const auto& value) {
+  if (std::ranges::find(list, value) == list.end()) list.push_back(value);
 }
 
 class Notes {
  public:
-  Notes(const config::Config& config, const gpu::Inventory& inventory, std::vector<std::string>& out)
-      : config_(config), inventory_(inventory), out_(out) {}
+  Notes(const config::Config& config, const gpu::Inventory& inventory) : config_(config), inventory_(inventory) {}
 
-  void of(const Group& group) {
-    group_ = &group;
-    where_ = group.device->is_mig ? fmt::format("MIG devices of {} ({}, {} MiB each)", list_of(group.indices),
-                                                group.gpu->name, group.device->memory.in_mib())
-                                  : fmt::format("{} ({})", list_of(group.indices), group.gpu->name);
+  void of(const Gpu& gpu, const PlannedDevice& device) {
+    gpu_ = &gpu;
+    device_ = &device;
     memory();
     sms();
     clients();
   }
 
+  Note& note(std::string after, std::string before = {}) {
+    const auto known =
+        std::ranges::find_if(notes_, [&](const Note& note) { return note.after == after && note.before == before; });
+    return known != notes_.end() ? *known : notes_.emplace_back(std::move(before), std::move(after));
+  }
+
+  void add_to(std::vector<std::string>& out) {
+    for (Note& note : notes_) out.push_back(note.text());
+  }
+
  private:
   template <class... Values>
   void say(fmt::format_string<Values...> sentence, Values&&... values) {
-    out_.push_back(where_ + ": " + fmt::format(sentence, std::forward<Values>(values)...));
+    const std::string each = device_->is_mig ? fmt::format(", {} MiB each", device_->memory.in_mib()) : "";
+    const std::string text = fmt::format(sentence, std::forward<Values>(values)...);
+    add(note(fmt::format(" ({}{}): {}", gpu_->name, each, text), device_->is_mig ? "MIG devices of " : "").gpus,
+        gpu_->index);
   }
 
   void memory() {
-    const PlannedDevice& device = *group_->device;
+    const PlannedDevice& device = *device_;
     if (device.memory.value == 0) return say("the driver does not report its memory size, so memory is not limited");
     const Bytes share = device.share.memory;
     const Bytes sum{share.value * device.slots};
@@ -111,14 +98,14 @@ class Notes {
   }
 
   void sms() {
-    const PlannedDevice& device = *group_->device;
+    const PlannedDevice& device = *device_;
     const std::uint32_t all = device.sm_count;
     if (all == 0) return say("a slot is {} % of the SMs, whose number is not known", to_string(device.share.threads));
     PlannedDevice unrounded = device;
     unrounded.policy.rounding = config::SmRounding::kOff;
     const Percent asked = share_of(unrounded, 1).threads;
     const std::uint32_t asked_sms = sms_at(asked, all);
-    const auto trusted = trusted_sm_counts(group_->gpu->compute_capability, all);
+    const auto trusted = trusted_sm_counts(gpu_->compute_capability, all);
     if (asked == device.share.threads)
       say("a slot is {} % of {} SMs = {} SMs", to_string(asked), all, asked_sms);
     else
@@ -133,7 +120,7 @@ class Notes {
           config_.sharing.sm_rounding == config::SmRounding::kOff ? "remove smRounding: off, or choose other replicas"
                                                                   : "choose other replicas");
     if (trusted.empty()) say("no SM count of a GPU with {} SMs has been checked for right answers", all);
-    if (trusted.empty() && !device.is_mig && group_->gpu->compute_capability == kHopper)
+    if (trusted.empty() && !device.is_mig && gpu_->compute_capability == kHopper)
       say("Hopper GPUs of another size leave half-precision matrix products partly unwritten at most SM counts; this "
           "one has not been measured: run gemm-check (tools/gemm-check in the sources) in a slot");
     if (device.share.sms * std::uint64_t{device.slots} > all)
@@ -143,9 +130,9 @@ class Notes {
   }
 
   void clients() {
-    const PlannedDevice& device = *group_->device;
-    const std::uint32_t most = client_capacity_of(config_, inventory_, *group_->gpu, device);
-    const std::uint32_t known = known_client_capacity(inventory_, *group_->gpu, device);
+    const PlannedDevice& device = *device_;
+    const std::uint32_t most = client_capacity_of(config_, inventory_, *gpu_, device);
+    const std::uint32_t known = known_client_capacity(inventory_, *gpu_, device);
     if (device.slots > most)
       say("{} slots are units of which a container holds several: MPS serves at most {} clients (CUDA contexts) on one "
           "device at once, so that many containers can hold them; a further one is refused while they run",
@@ -159,38 +146,46 @@ class Notes {
 
   const config::Config& config_;
   const gpu::Inventory& inventory_;
-  std::vector<std::string>& out_;
-  const Group* group_ = nullptr;
-  std::string where_;
+  std::vector<Note> notes_;
+  const Gpu* gpu_ = nullptr;
+  const PlannedDevice* device_ = nullptr;
 };
 
-void note_policies(const config::Config& config, const Family& family, std::vector<std::string>& out) {
-  if (!family.front()->one_slot_per_request)
-    out.push_back(names_of(family) +
-                  (config.sharing.endpoint == config::EndpointPolicy::kRelay
-                       ? ": a container may hold several slots; the MPS server applies the limits of its grant to each "
-                         "process that connects through the grant's endpoint"
-                       : ": a container may hold several slots, so its limit is set in its environment and the MPS "
-                         "daemon, which knows one limit per GPU, does not enforce it (endpoint: link)"));
+void note_policies(const config::Config& config, const PlannedResource& resource, Notes& notes) {
+  const auto say = [&](std::string sentence) { add(notes.note(std::move(sentence)).resources, resource.name); };
+  if (!resource.one_slot_per_request)
+    say(config.sharing.endpoint == config::EndpointPolicy::kRelay
+            ? ": a container may hold several slots; the MPS server applies the limits of its grant to each process "
+              "that "
+              "connects through the grant's endpoint"
+            : ": a container may hold several slots, so its limit is set in its environment and the MPS daemon, which "
+              "knows one limit per GPU, does not enforce it (endpoint: link)");
   const bool spreads = config.flags.plugin.shared_devices_allocation_policy == config::AllocationPolicy::kDistributed;
-  if (const PlannedResource& first = *family.front();
-      spreads && !first.one_slot_per_request && first.split == config::SplitPolicy::kReject && first.devices.size() > 1)
-    out.push_back(
-        names_of(family) +
-        ": pods are spread over the GPUs (sharedDevicesAllocationPolicy: distributed), so a container that asks for "
+  if (spreads && !resource.one_slot_per_request && resource.split == config::SplitPolicy::kReject &&
+      resource.devices.size() > 1)
+    say(": pods are spread over the GPUs (sharedDevicesAllocationPolicy: distributed), so a container that asks for "
         "several slots is refused once no single GPU has that many free; packed fills one GPU after the other");
-  const bool mig = std::ranges::any_of(family, [](const PlannedResource* resource) {
-    return std::ranges::any_of(resource->devices, &PlannedDevice::is_mig);
-  });
+  const bool mig = std::ranges::any_of(resource.devices, &PlannedDevice::is_mig);
   if (mig)
-    out.push_back(
-        names_of(family) +
-        ": a MIG device has no compute mode, so a process that does not go through MPS runs there without any "
-        "limit but the device's own; computeMode: leave applies to it");
-  if (config.sharing.compute_mode == config::ComputeModePolicy::kLeave && !mig)
-    out.push_back(
+    say(": a MIG device has no compute mode, so a process that does not go through MPS runs there without any limit "
+        "but "
+        "the device's own; computeMode: leave applies to it");
+  else if (config.sharing.compute_mode == config::ComputeModePolicy::kLeave)
+    notes.note(
         "the compute mode of GPUs is left alone, so a process that does not go through MPS runs there without any "
         "limit");
+  const SharePolicy& policy = resource.devices.front().policy;
+  const bool threads = policy.threads.kind == config::ThreadsPolicy::Kind::kTenant;
+  const bool memory = policy.memory.kind == config::MemoryPolicy::Kind::kTenant;
+  if (threads || memory)
+    say(fmt::format(
+        ": {} of a container is what its own environment says, up to the limit of its slots, and that where "
+        "it says nothing",
+        !memory    ? "the share of SMs"
+        : !threads ? "the memory"
+                   : "the share of SMs and memory"));
+  if (mig && resource.split == config::SplitPolicy::kSpan)
+    say(": a process sees one MIG device only, so slots of several are refused; split: span is for whole GPUs");
 }
 
 // Properties that the figures of one slot do not show.
@@ -205,50 +200,6 @@ void note_spans(const gpu::Inventory& inventory, const Plan& plan, std::vector<s
         "its GPUs, the smallest; a fatal fault of one client ends the clients of all of them",
         list_of(indices), pool.id,
         plan.for_claims.empty() ? "a container may hold slots" : "a request of a claim may have devices"));
-  }
-}
-
-void note_tenants(const Family& family, std::vector<std::string>& out) {
-  using Threads = config::ThreadsPolicy::Kind;
-  using Memory = config::MemoryPolicy::Kind;
-  const PlannedResource& resource = *family.front();
-  if (resource.devices.empty()) return;
-  const SharePolicy& policy = resource.devices.front().policy;
-  const bool threads = policy.threads.kind == Threads::kTenant;
-  const bool memory = policy.memory.kind == Memory::kTenant;
-  if (threads || memory)
-    out.push_back(fmt::format(
-        "{}: {} of a container is what its own environment says, up to the limit of its slots, and that where it says "
-        "nothing",
-        resource.name,
-        threads && memory ? "the share of SMs and memory"
-        : threads         ? "the share of SMs"
-                          : "the memory"));
-  if (resource.split == config::SplitPolicy::kSpan && std::ranges::any_of(resource.devices, &PlannedDevice::is_mig))
-    out.push_back(resource.name +
-                  ": a process sees one MIG device only, so slots of several are refused; split: span "
-                  "is for whole GPUs");
-}
-
-void note_whole_gpus_with_mig(const gpu::Inventory& inventory, const PlannedResource& resource,
-                              std::vector<std::string>& out) {
-  std::vector<std::uint32_t> indices;
-  for (const PlannedDevice& device : resource.devices) {
-    const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-    if (gpu != nullptr && gpu->mig_enabled && !device.is_mig) indices.push_back(gpu->index);
-  }
-  if (indices.empty()) return;
-  out.push_back(
-      list_of(indices) +
-      ": MIG mode is enabled, and with migStrategy none a GPU is advertised whole; a container sees its first "
-      "MIG device, if it has any");
-}
-
-void note_prohibited(const gpu::Inventory& inventory, const PlannedResource& resource, std::vector<std::string>& out) {
-  for (const PlannedDevice& device : resource.devices) {
-    const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
-    if (gpu != nullptr && gpu->compute_mode == gpu::ComputeMode::kProhibited && !device.is_mig)
-      out.push_back(name_of(*gpu) + " is in compute mode PROHIBITED: no CUDA program can start on it");
   }
 }
 
@@ -285,26 +236,31 @@ void note_larger_slots(const config::SharedResource& entry, const std::vector<Ca
 
 void add_notes(const config::Config& config, const gpu::Inventory& inventory, Plan& plan) {
   plan.notes.insert(plan.notes.end(), inventory.doubts.begin(), inventory.doubts.end());
-  std::vector<const PlannedResource*> noted;
+  Notes notes(config, inventory);
   for (const PlannedResource& resource : plan.resources) {
     const bool mps = resource.sharing == SharingStrategy::kMps;
-    if (mps && std::ranges::find(noted, &resource) == noted.end()) {
-      Family family{&resource};
-      for (const PlannedResource& other : plan.resources)
-        if (&other > &resource && same_family(resource, other)) family.push_back(&other);
-      noted.insert(noted.end(), family.begin(), family.end());
-      Notes notes(config, inventory, plan.notes);
-      for (const Group& group : groups_of(family, inventory)) notes.of(group);
-      note_policies(config, family, plan.notes);
-      note_tenants(family, plan.notes);
+    const bool in_any_mode = !mps || config.sharing.compute_mode == config::ComputeModePolicy::kLeave;
+    for (const PlannedDevice& device : resource.devices) {
+      const Gpu* gpu = find_gpu(inventory, device.gpu_uuid);
+      if (gpu == nullptr) continue;
+      if (mps) notes.of(*gpu, device);
+      if (device.is_mig) continue;
+      if (gpu->mig_enabled)
+        add(notes
+                .note(
+                    ": MIG mode is enabled, and with migStrategy none a GPU is advertised whole; a container sees its "
+                    "first MIG device, if it has any")
+                .gpus,
+            gpu->index);
+      if (in_any_mode && gpu->compute_mode == gpu::ComputeMode::kProhibited)
+        notes.note(name_of(*gpu) + " is in compute mode PROHIBITED: no CUDA program can start on it");
     }
-    note_whole_gpus_with_mig(inventory, resource, plan.notes);
-    if (!mps || config.sharing.compute_mode == config::ComputeModePolicy::kLeave)
-      note_prohibited(inventory, resource, plan.notes);
+    if (mps) note_policies(config, resource, notes);
     if (resource.sharing == SharingStrategy::kTimeSlicing)
-      plan.notes.push_back(resource.name +
-                           ": time-slicing limits neither memory nor SMs; every slot can use the whole device");
+      add(notes.note(": time-slicing limits neither memory nor SMs; every slot can use the whole device").resources,
+          resource.name);
   }
+  notes.add_to(plan.notes);
   note_spans(inventory, plan, plan.notes);
 }
 
