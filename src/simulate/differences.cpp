@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/json_text.h"
@@ -40,14 +41,6 @@ std::string text_for(std::string_view path) {
   return std::string(path);
 }
 
-// The last fields of a pool's limit: "limits.GPU-….client.sms" → "GPU-…: a client's SMs".
-std::string field_name(const std::string& path) {
-  constexpr std::string_view kLimits = "limits.";
-  const auto client = path.find(".client.");
-  if (!path.starts_with(kLimits) || client == std::string::npos) return text_for(path);
-  return fmt::format("{}: {}", path.substr(kLimits.size(), client - kLimits.size()), text_for(path.substr(client + 8)));
-}
-
 std::string text_of(const Json& value) {
   if (value.is_null()) return "none";
   if (value.is_string()) return value.get<std::string>();
@@ -56,127 +49,111 @@ std::string text_of(const Json& value) {
   return value.empty() ? "none" : join(value, ", ", text_of);
 }
 
-// The field that identifies every entry of a list, "" when there is none.
-std::string key_of(const Json& list) {
-  for (const char* key : {"uuid", "name", "id", "slots", "what"}) {
-    const auto has = [key](const Json& item) { return item.is_object() && item.contains(key); };
-    if (!list.empty() && std::ranges::all_of(list, has)) return key;
-  }
-  return {};
+std::string slots_text(const Json& item) {
+  return count_text(item.value("slots", std::uint64_t{0}), "slot");
 }
 
 using Leaves = std::map<std::string, std::string>;
 
-// The limits of several slots, as one text; one slot is the device's share.
-void request_leaves(const Json& requests, Leaves& into) {
-  for (const Json& item : requests) {
-    const auto slots = item.value("slots", std::uint64_t{0});
-    if (slots < 2) continue;
-    const auto field = [&item](const char* name) { return item.contains(name) ? text_of(item[name]) : ""; };
-    std::string percent = field("threadsPercent");
-    if (percent.ends_with(".0")) percent.resize(percent.size() - 2);
-    into[fmt::format("limits of {} slots", slots)] =
-        fmt::format("{} MiB, SMs {} ({} %)", field("memoryMiB"), field("sms"), percent);
-  }
-}
+// What a plan has: a resource, one of its devices, a pool, or a label.
+struct Entry {
+  std::string whole;                   // its text if the other plan does not have it
+  Leaves fields{};                     // by what they are called
+  std::vector<std::string> devices{};  // of a device, its index
+};
+using Entries = std::map<std::tuple<int, std::string, std::string>, Entry>;  // by kind, name, and UUID of a device
 
-// Every leaf of an object by its path; lists of objects by the entry's key, other lists as one text.
-void leaves(const Json& value, const std::string& path, Leaves& into) {
-  const std::string key = value.is_array() ? key_of(value) : "";
-  if (path == "requests" && value.is_array()) {
-    request_leaves(value, into);
-  } else if (value.is_object()) {
-    for (const auto& [name, member] : value.items()) leaves(member, path.empty() ? name : path + "." + name, into);
-  } else if (!key.empty()) {
-    for (const Json& item : value) {
-      Json rest = item;
-      rest.erase(key);
-      leaves(rest, path + "." + text_of(item[key]), into);
-    }
-  } else {
-    into[path] = text_of(value);
-  }
+// Every leaf of an object by its path, without lists of objects.
+void add_leaves(const Json& value, const std::string& path, Leaves& into) {
+  if (value.is_object())
+    for (const auto& [name, member] : value.items()) add_leaves(member, path.empty() ? name : path + "." + name, into);
+  else if (!value.is_array() || value.empty() || !value.front().is_object())
+    into[text_for(path)] = text_of(value);
 }
 
 Leaves leaves_of(const Json& object) {
   Leaves all;
-  leaves(object, "", all);
+  add_leaves(object, "", all);
   return all;
 }
 
-// Both sides by key; "" where a side has none.
-std::map<std::string, std::pair<std::string, std::string>> paired(const Leaves& before, const Leaves& after) {
-  std::map<std::string, std::pair<std::string, std::string>> pairs;
-  for (const auto& [key, text] : before) pairs[key].first = text;
-  for (const auto& [key, text] : after) pairs[key].second = text;
-  return pairs;
+// The limits of several slots, as one text; one slot is the device's share.
+void add_requests(const Json& requests, Leaves& into) {
+  for (const Json& item : requests) {
+    const auto slots = item.value("slots", std::uint64_t{0});
+    if (slots < 2) continue;
+    std::string percent = text_of(item["threadsPercent"]);
+    if (percent.ends_with(".0")) percent.resize(percent.size() - 2);
+    into[fmt::format("limits of {} slots", slots)] =
+        fmt::format("{} MiB, SMs {} ({} %)", text_of(item["memoryMiB"]), text_of(item["sms"]), percent);
+  }
 }
 
-// By name, in the order of names: entries of both sides, absent ones as null.
-std::map<std::string, std::pair<Json, Json>> paired(const Json& before, const Json& after, const char* key) {
-  std::map<std::string, std::pair<Json, Json>> pairs;
-  for (const Json& item : before) pairs[item[key].get<std::string>()].first = item;
-  for (const Json& item : after) pairs[item[key].get<std::string>()].second = item;
-  return pairs;
-}
-
-class Comparison {
- public:
-  void add(Difference difference) {
-    for (Difference& known : found) {
-      if (known.devices.empty() || difference.devices.empty() || known.what != difference.what ||
-          known.field != difference.field || known.before != difference.before || known.after != difference.after)
-        continue;
-      known.devices.push_back(difference.devices.front());
-      return;
+Entries entries_of(const Side& side) {
+  const Json plan = side.plan;
+  Entries all;
+  for (const Json& resource : plan["resources"]) {
+    const std::string name = resource["name"];
+    all[{0, name, ""}] = {slots_text(resource), leaves_of(resource)};
+    for (const Json& device : resource["devices"]) {
+      Entry& entry = all[{0, name, device["uuid"]}] = {slots_text(device), leaves_of(device), {device["index"]}};
+      add_requests(device.value("requests", Json()), entry.fields);
     }
-    found.push_back(std::move(difference));
   }
-
-  // One entry: its fields, or `text` of it when it came or went as a whole.
-  void entry(const std::string& what, const std::vector<std::string>& devices, const Json& before, const Json& after,
-             auto text) {
-    if (before.is_null() || after.is_null()) return add({what, devices, "", text(before), text(after)});
-    for (const auto& [path, texts] : paired(leaves_of(before), leaves_of(after)))
-      if (const auto& [was, is] = texts; was != is) add({what, devices, field_name(path), was, is});
+  for (const Json& pool : plan["pools"]) {
+    Entry& entry = all[{1, "pool " + pool["id"].get<std::string>(), ""}] = {text_of(pool["devices"]), leaves_of(pool)};
+    for (const Json& limit : pool["limits"])
+      for (const auto& [name, value] : limit["client"].items())
+        entry.fields[fmt::format("{}: {}", text_of(limit["uuid"]), text_for(name))] = text_of(value);
   }
-
-  void sentences(const std::string& what, const std::vector<std::string>& before,
-                 const std::vector<std::string>& after) {
-    for (const auto& text : before)
-      if (std::ranges::find(after, text) == after.end()) add({what, {}, "", text, ""});
-    for (const auto& text : after)
-      if (std::ranges::find(before, text) == before.end()) add({what, {}, "", "", text});
-  }
-
-  std::vector<Difference> found;
-};
-
-std::string slots_text(const Json& item) {
-  return item.is_null() ? "" : count_text(item.value("slots", std::uint64_t{0}), "slot");
+  for (const auto& [key, value] : side.labels) all[{2, "label " + key, ""}] = {value, {{"", value}}};
+  return all;
 }
 
-void compare_devices(const std::string& resource, const Json& before, const Json& after, Comparison& out) {
-  for (const auto& [uuid, pair] : paired(before, after, "uuid")) {
-    const auto& [was, is] = pair;
-    out.entry(resource, {(was.is_null() ? is : was)["index"].get<std::string>()}, was, is, slots_text);
+// Both sides by key; nullptr where a side has none.
+template <class Map>
+auto paired(const Map& before, const Map& after) {
+  using Value = const typename Map::mapped_type*;
+  std::map<typename Map::key_type, std::pair<Value, Value>> pairs;
+  for (const auto& [key, value] : before) pairs[key].first = &value;
+  for (const auto& [key, value] : after) pairs[key].second = &value;
+  return pairs;
+}
+
+void add(Difference difference, std::vector<Difference>& found) {
+  for (Difference& known : found) {
+    if (known.devices.empty() || difference.devices.empty() || known.what != difference.what ||
+        known.field != difference.field || known.before != difference.before || known.after != difference.after)
+      continue;
+    known.devices.push_back(difference.devices.front());
+    return;
+  }
+  found.push_back(std::move(difference));
+}
+
+void compare_entries(const Entries& before, const Entries& after, std::vector<Difference>& found) {
+  const auto text_at = [](const std::string* text) { return text == nullptr ? std::string() : *text; };
+  for (const auto& [key, entries] : paired(before, after)) {
+    const auto& [kind, name, device] = key;
+    const auto& [was, is] = entries;
+    const bool both = was != nullptr && is != nullptr;
+    if (both)
+      for (const auto& [field, texts] : paired(was->fields, is->fields)) {
+        Difference difference{name, was->devices, field, text_at(texts.first), text_at(texts.second)};
+        if (difference.before != difference.after) add(std::move(difference), found);
+      }
+    else if (const Entries::key_type all{kind, name, ""};
+             device.empty() || (before.contains(all) && after.contains(all)))
+      add({name, (was ? was : is)->devices, "", was ? was->whole : "", is ? is->whole : ""}, found);
   }
 }
 
-void compare_resources(const Json& before, const Json& after, Comparison& out) {
-  for (auto& [name, pair] : paired(before, after, "name")) {
-    auto& [was, is] = pair;
-    const bool both = !was.is_null() && !is.is_null();
-    const Json devices_before = both ? std::exchange(was["devices"], Json()) : Json();
-    const Json devices_after = both ? std::exchange(is["devices"], Json()) : Json();
-    out.entry(name, {}, was, is, slots_text);
-    compare_devices(name, devices_before, devices_after, out);
-  }
-}
-
-void compare_pools(const Json& before, const Json& after, Comparison& out) {
-  const auto text = [](const Json& pool) { return pool.is_null() ? "" : text_of(pool["devices"]); };
-  for (const auto& [id, pair] : paired(before, after, "id")) out.entry("pool " + id, {}, pair.first, pair.second, text);
+void compare_sentences(const std::string& what, const std::vector<std::string>& before,
+                       const std::vector<std::string>& after, std::vector<Difference>& found) {
+  for (const auto& text : before)
+    if (std::ranges::find(after, text) == after.end()) found.push_back({what, {}, "", text, ""});
+  for (const auto& text : after)
+    if (std::ranges::find(before, text) == before.end()) found.push_back({what, {}, "", "", text});
 }
 
 std::vector<std::string> left_out_of(const plan::Plan& plan) {
@@ -185,27 +162,16 @@ std::vector<std::string> left_out_of(const plan::Plan& plan) {
   return texts;
 }
 
-void compare_labels(const std::map<std::string, std::string>& before, const std::map<std::string, std::string>& after,
-                    Comparison& out) {
-  for (const auto& [key, values] : paired(before, after))
-    if (values.first != values.second || before.contains(key) != after.contains(key))
-      out.add({"label " + key, {}, "", values.first, values.second});
-}
-
 }  // namespace
 
 std::vector<Difference> compare(const Side& before, const Side& after) {
-  const Json was = before.plan;
-  const Json is = after.plan;
-  Comparison out;
-  compare_resources(was["resources"], is["resources"], out);
-  compare_pools(was["pools"], is["pools"], out);
-  compare_labels(before.labels, after.labels, out);
-  out.sentences("left out", left_out_of(before.plan), left_out_of(after.plan));
-  out.sentences("note", before.plan.notes, after.plan.notes);
-  if (out.found.empty() && before.plan != after.plan)
-    out.add({"plan", {}, "something that its document does not show", "one", "another"});
-  return std::move(out.found);
+  std::vector<Difference> found;
+  compare_entries(entries_of(before), entries_of(after), found);
+  compare_sentences("left out", left_out_of(before.plan), left_out_of(after.plan), found);
+  compare_sentences("note", before.plan.notes, after.plan.notes, found);
+  if (found.empty() && before.plan != after.plan)
+    found.push_back({"plan", {}, "something that its document does not show", "one", "another"});
+  return found;
 }
 
 std::string summary(const PodOutcome& outcome) {
