@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/find_in.h"
 #include "base/text.h"
 #include "plan/shares.h"
 
@@ -157,10 +158,8 @@ std::vector<Advertised> advertise(const Plan& plan, const Faults& faults, const 
 }
 
 const std::string* reason_withheld(const Withheld& withheld, const std::string& resource, const std::string& slot) {
-  const auto slots = withheld.find(resource);
-  if (slots == withheld.end()) return nullptr;
-  const auto found = slots->second.find(slot);
-  return found == slots->second.end() ? nullptr : &found->second;
+  const auto* slots = find_in(withheld, resource);
+  return slots == nullptr ? nullptr : find_in(*slots, slot);
 }
 
 // --- as JSON ---------------------------------------------------------------------------------------------------------

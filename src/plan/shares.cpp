@@ -37,43 +37,22 @@ std::optional<Percent> trusted_beside(Percent threads, std::uint32_t sm_count, s
 Percent threads_of(const PlannedDevice& device, std::uint32_t held) {
   using Kind = config::ThreadsPolicy::Kind;
   const config::ThreadsPolicy& policy = device.policy.threads;
-  switch (policy.kind) {
-    case Kind::kOpen:
-      return kAll;
-    case Kind::kFactor:
-      return threads_share(held, device.slots, policy.factor_hundredths);
-    case Kind::kSms:
-      if (device.sm_count == 0) break;  // no percentage is known to yield that many
-      return threads_for(
-          static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{policy.sms} * held, device.sm_count)),
-          device.sm_count);
-    case Kind::kEqual:
-    case Kind::kTenant:
-      break;
-  }
-  return threads_share(held, device.slots);
+  if (policy.kind == Kind::kOpen) return kAll;
+  if (policy.kind != Kind::kSms || device.sm_count == 0)  // no percentage is known to yield that many of unknown ones
+    return threads_share(held, device.slots, policy.factor_hundredths);
+  const std::uint64_t sms = std::uint64_t{policy.sms} * held;
+  return threads_for(static_cast<std::uint32_t>(std::min<std::uint64_t>(sms, device.sm_count)), device.sm_count);
 }
 
 Bytes memory_of(const PlannedDevice& device, std::uint32_t held) {
   using Kind = config::MemoryPolicy::Kind;
   const config::MemoryPolicy& policy = device.policy.memory;
-  const Bytes whole = device.memory;
-  switch (policy.kind) {
-    case Kind::kOpen:
-      return mib(whole.in_mib());
-    case Kind::kSize: {
-      const Bytes asked = mib(policy.size.in_mib() * held);
-      return whole.value == 0 ? asked : std::min(asked, mib(whole.in_mib()));
-    }
-    case Kind::kFactor:
-      return std::min(
-          memory_share(divisible(whole, device.policy.reserve), held, device.slots, policy.factor_hundredths),
-          mib(whole.in_mib()));
-    case Kind::kEqual:
-    case Kind::kTenant:
-      break;
-  }
-  return memory_share(divisible(whole, device.policy.reserve), held, device.slots);
+  const Bytes whole = mib(device.memory.in_mib());
+  if (policy.kind == Kind::kOpen) return whole;
+  const Bytes asked = policy.kind == Kind::kSize ? mib(policy.size.in_mib() * held)
+                                                 : memory_share(divisible(device.memory, device.policy.reserve), held,
+                                                                device.slots, policy.factor_hundredths);
+  return device.memory.value == 0 ? asked : std::min(asked, whole);
 }
 
 }  // namespace
