@@ -25,31 +25,16 @@
 namespace tranche::log {
 namespace {
 
-constexpr std::size_t kLongestValue = 4096;
-constexpr std::string_view kCut = "…";
+constexpr std::size_t kLongestValue = 4099;  // with "…"
 
-// In quotes, unless it is one word that JSON would not escape and that holds no "=".
-std::string shown_text(std::string_view text) {
-  const std::string quoted = json_text(nlohmann::json(text));
+// As JSON has it; as `json` false a text is in quotes only if it is not one word, which JSON would escape or has a "=".
+std::string shown(const Field& field, bool json) {
+  if (!field.is_text) return field.value;
+  std::string text = cut_text(field.value, kLongestValue);
+  std::string quoted = json_text(nlohmann::json(text));
   const bool valid = quoted.size() == text.size() + 2 && quoted.find("\xef\xbf\xbd") == std::string::npos;
   const bool plain = valid && !text.empty() && text.find_first_of(" =\x7f") == std::string_view::npos;
-  return plain ? std::string(text) : quoted;
-}
-
-std::string text_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    const auto shown = first_bytes(*text, kLongestValue);
-    return shown_text(shown) + std::string(shown.size() < text->size() ? kCut : "");
-  }
-  return std::visit([](const auto& other) { return fmt::format("{}", other); }, value);
-}
-
-nlohmann::ordered_json json_of(const Value& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    const auto shown = first_bytes(*text, kLongestValue);
-    return std::string(shown) + (shown.size() < text->size() ? std::string(kCut) : "");
-  }
-  return std::visit([](const auto& other) { return nlohmann::ordered_json(other); }, value);
+  return plain && !json ? text : quoted;
 }
 
 constexpr std::size_t kMost = 256 << 10;  // limit of queued bytes; lines beyond it are dropped
@@ -195,6 +180,8 @@ void write(Level level, std::string_view event, std::initializer_list<Field> fie
 
 }  // namespace
 
+Field::Field(std::string_view k, double v) : key(k), value(fmt::format("{}", v)), is_text(false) {}
+
 std::string text_of(std::string_view event, std::initializer_list<Field> fields) {
   std::string line(event);
   std::string_view gap = "  ";
@@ -202,23 +189,20 @@ std::string text_of(std::string_view event, std::initializer_list<Field> fields)
     line += gap;
     line += field.key;
     line += '=';
-    line += text_of(field.value);
+    line += shown(field, false);
     gap = " ";
   }
   return line;
 }
 
 std::string json_of(WallTime time, Level level, std::string_view event, std::initializer_list<Field> fields) {
-  nlohmann::ordered_json line;
-  line["time"] = os::utc_text(time);
-  line["level"] = to_string(level);
-  line["event"] = event;
+  std::string line =
+      fmt::format(R"({{"time":"{}","level":"{}","event":"{}")", os::utc_text(time), to_string(level), event);
   for (const auto& field : fields) {
-    std::string key(field.key);
-    if (key == "time" || key == "level" || key == "event") key += '_';
-    line[key] = json_of(field.value);
+    const bool is_ours = field.key == "time" || field.key == "level" || field.key == "event";
+    line += fmt::format(R"(,"{}{}":{})", field.key, is_ours ? "_" : "", shown(field, true));
   }
-  return json_text(line);
+  return line + "}";
 }
 
 void configure(Format format, Level lowest) {

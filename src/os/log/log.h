@@ -11,7 +11,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
 
 #include "base/enum_names.h"
 #include "base/result.h"
@@ -22,19 +21,23 @@ namespace tranche::log {
 enum class Format { kText, kJson };
 enum class Level { kDebug, kInfo, kWarning, kError };
 
-using Value = std::variant<std::string, long long, double, bool>;
 struct Field {
-  Field(std::string_view k, std::string_view v) : key(k), value(std::string(v)) {}
-  Field(std::string_view k, const char* v) : key(k), value(std::string(v)) {}
-  Field(std::string_view k, const std::string& v) : key(k), value(v) {}
-  Field(std::string_view k, bool v) : key(k), value(v) {}
+  Field(std::string_view k, std::string_view v) : key(k), value(v), is_text(true) {}
+  Field(std::string_view k, const char* v) : Field(k, std::string_view(v)) {}
+  Field(std::string_view k, const std::string& v) : Field(k, std::string_view(v)) {}
+  Field(std::string_view k, const Error& e) : Field(k, to_string(e)) {}
   template <class T>
     requires std::is_integral_v<T>
-  Field(std::string_view k, T v) : key(k), value(static_cast<long long>(v)) {}
-  Field(std::string_view k, double v) : key(k), value(v) {}
-  Field(std::string_view k, const Error& e) : key(k), value(to_string(e)) {}
+  Field(std::string_view k, T v)
+      : key(k),
+        value(!std::is_same_v<T, bool> ? std::to_string(v)
+              : v                      ? "true"
+                                       : "false"),
+        is_text(false) {}
+  Field(std::string_view k, double v);
   std::string_view key;
-  Value value;
+  std::string value;
+  bool is_text;  // otherwise a number, true or false
 };
 
 void configure(Format format, Level lowest);  // call before threads start
