@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -80,10 +81,10 @@ class Page {
   std::vector<std::string> lines_;
 };
 
-// As wide as the longest, of nodes that have names.
-std::size_t width_of(const std::vector<std::string>& texts, std::size_t least, std::size_t most) {
+// As wide as the longest text.
+std::size_t width_of(const auto& all, auto text, std::size_t least, std::size_t most) {
   std::size_t width = least;
-  for (const auto& text : texts) width = std::max(width, plain(text).size());
+  for (const auto& each : all) width = std::max(width, plain(std::invoke(text, each)).size());
   return std::min(width, most);
 }
 
@@ -145,9 +146,7 @@ void put_devices(Page& page, const Node& node, const Choice& choice, const Layou
   constexpr std::size_t kRest = 42, kLeastBar = 10;  // columns of a row after the node's name; of a bar
   std::size_t bar_width = std::clamp<std::size_t>(width / 8, kLeastBar, 40), name = 4;
   if (node.cluster) {  // names before bars
-    std::vector<std::string> names;
-    for (const auto& d : node.devices) names.push_back(d.index);
-    name = width_of(names, name, std::max(width, kRest + name) - kRest);
+    name = width_of(node.devices, &Device::index, name, std::max(width, kRest + name) - kRest);
     if (name + kRest + bar_width + 3 > width) bar_width = 0;
   }
   const bool overflows = to.devices_overflow();
@@ -182,13 +181,9 @@ class Places {
  public:
   Places(const Node& node, const std::vector<Tenant>& tenants, std::size_t most)
       : cluster_(node.cluster), by_host_(cluster_ && differ_by_host(node.devices)) {
-    std::vector<std::string> nodes, gpus;
-    for (const auto& tenant : tenants) {
-      nodes.push_back(node_of(tenant));
-      gpus.push_back(gpu_of(tenant));
-    }
-    gpu_ = width_of(gpus, 5, std::max<std::size_t>(most / 3, 5));
-    if (cluster_) node_ = width_of(nodes, 4, std::max(most, gpu_ + 5) - gpu_ - 1);
+    gpu_ = width_of(tenants, [this](const Tenant& t) { return gpu_of(t); }, 5, std::max<std::size_t>(most / 3, 5));
+    if (cluster_)
+      node_ = width_of(tenants, [this](const Tenant& t) { return node_of(t); }, 4, std::max(most, gpu_ + 5) - gpu_ - 1);
   }
   std::size_t width() const { return gpu_ + (cluster_ ? node_ + 1 : 0); }
   std::string heading() const { return row("NODE", "GPU"); }
@@ -240,32 +235,6 @@ void put_list(Page& page, const char* title, const std::vector<std::string>& lin
   for (std::size_t i = 0; i < std::min(lines.size(), most); ++i) page.line("  " + plain(lines[i]));
 }
 
-bool before(const Tenant& a, const Tenant& b, Sort sort) {
-  switch (sort) {
-    case Sort::kMemory:
-      return a.used_mib.value_or(0) > b.used_mib.value_or(0);
-    case Sort::kShare:
-      return share(a) > share(b);
-    case Sort::kProcesses:
-      return a.processes.value_or(0) > b.processes.value_or(0);
-    case Sort::kName:
-      return a.name < b.name;
-    case Sort::kDevice:
-      return a.device.size() != b.device.size() ? a.device.size() < b.device.size() : a.device < b.device;
-  }
-  return false;
-}
-
-void read_acts(const Json& guard, Node& node) {
-  for (const Json& act : list_at(guard, "acts")) {
-    const std::string holder = text_at(act, "holder");
-    node.stops.push_back(fmt::format("{} ({}) {}: {} of {} MiB", text_at(act, "what"), text_at(act, "outcome"),
-                                     holder.empty() ? text_at(act, "grant") : holder, count_at(act, "heldMiB"),
-                                     count_at(act, "limitMiB")));
-  }
-  std::ranges::reverse(node.stops);
-}
-
 }  // namespace
 
 std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
@@ -273,7 +242,14 @@ std::vector<Tenant> chosen(const Node& node, const Choice& choice) {
   for (const auto& tenant : node.tenants)
     if (tenant.name.find(choice.filter) != std::string::npos) tenants.push_back(tenant);
   std::ranges::sort(tenants, {}, &Tenant::name);
-  std::ranges::stable_sort(tenants, [&](const Tenant& a, const Tenant& b) { return before(a, b, choice.sort); });
+  const auto key = [sort = choice.sort](const Tenant& t) -> std::pair<double, std::string_view> {
+    if (sort == Sort::kMemory) return {-static_cast<double>(t.used_mib.value_or(0)), ""};
+    if (sort == Sort::kShare) return {-share(t), ""};
+    if (sort == Sort::kProcesses) return {-static_cast<double>(t.processes.value_or(0)), ""};
+    if (sort == Sort::kDevice) return {t.device.size(), t.device};
+    return {};
+  };
+  std::ranges::stable_sort(tenants, {}, key);
   if (choice.reversed) std::ranges::reverse(tenants);
   return tenants;
 }
@@ -372,7 +348,13 @@ Result<Node> read_node(std::string_view status_json) {
   std::ranges::move(devices.elsewhere, std::back_inserter(node.tenants));
   for (auto& tenant : node.tenants) tenant.name = tenant.full_name;
   node.waiting = texts_at(member_at(json, "change"), "waitingFor");
-  read_acts(member_at(json, "guard"), node);
+  for (const Json& act : list_at(member_at(json, "guard"), "acts")) {
+    const std::string holder = text_at(act, "holder");
+    node.stops.insert(node.stops.begin(),
+                      fmt::format("{} ({}) {}: {} of {} MiB", text_at(act, "what"), text_at(act, "outcome"),
+                                  holder.empty() ? text_at(act, "grant") : holder, count_at(act, "heldMiB"),
+                                  count_at(act, "limitMiB")));
+  }
   return node;
 }
 
