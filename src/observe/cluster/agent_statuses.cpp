@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/json_text.h"
 #include "base/text.h"
@@ -46,129 +47,104 @@ bool is_ready(const Json& pod) {
   return text_at(entry_at(member_at(pod, "status"), "conditions", "type", "Ready"), "status") == "True";
 }
 
-class Round {
- public:
-  Round(os::Loop& loop, kube::KubeClient& client, const AgentsAsked& asked, const OnPod& on_pod)
-      : loop_(loop),
-        client_(client),
-        asked_(asked),
-        on_pod_(on_pod),
-        in_("/namespaces/" + kube::percent_encoded(asked.pod_namespace)) {}
-
-  Status run() {
-    os::Timer deadline(loop_);
-    deadline.start(asked_.deadline, [this] { loop_.stop(); });
-    std::string pods_path = "/api/v1" + in_ + "/pods?labelSelector=" + kube::percent_encoded(asked_.selector);
-    if (!asked_.node.empty()) pods_path += "&fieldSelector=" + kube::percent_encoded("spec.nodeName=" + asked_.node);
-    list("/apis/apps/v1" + in_ + "/daemonsets", [this, &pods_path](const Json& daemon_sets) {
-      list(pods_path, [this, daemon_sets](const Json& pods) { ask(pods, daemon_sets); });
-    });
-    loop_.run();
-    return listed_;
+void put_answer(AgentStatus& status, const kube::KubeAnswer& answer) {
+  const Json document = answer.status == kube::http::kOk ? json_of(answer.body) : Json();
+  const std::string node = text_at(document, "node");
+  if (answer.status == 0) {
+    status.problem = "the API server does not answer: " + answer.why;
+  } else if (answer.status != kube::http::kOk) {
+    status.problem = fmt::format("{} ({})", kube::why_not(answer), answer.status);
+  } else if (text_at(document, "program") != "node") {
+    status.problem = "what answers is not a node agent";
+  } else if (node != status.node) {
+    status.problem = fmt::format("the agent of this node answers as node {} (--node-name)", in_quotes(node));
+  } else {
+    status.document = answer.body;
+    status.problem.clear();
   }
+  status.disputed = answer.status == kube::http::kOk && status.document.empty();
+}
 
-  std::vector<AgentStatus> take() {
-    std::map<std::string, std::vector<AgentStatus*>> nodes;  // those that answered first
-    for (auto& agent : agents_) {
-      auto& of_node = nodes[agent.node];
-      of_node.insert(agent.document.empty() ? of_node.end() : of_node.begin(), &agent);
-    }
-    std::vector<AgentStatus> all;
-    for (auto& [node, of_node] : nodes) {
-      AgentStatus& status = all.emplace_back(std::move(*of_node[0]));
-      if (of_node.size() == 1 || of_node[1]->document.empty()) continue;
-      status.document.clear();
-      status.disputed = true;
-      status.problem = fmt::format(
-          "the pods {} and {} both answer for this node; if that lasts longer than an update, delete the wrong one",
-          of_node[1]->pod, status.pod);
-    }
-    return all;
+std::vector<AgentStatus> one_of_each_node(std::vector<AgentStatus> agents) {
+  std::map<std::string, std::vector<AgentStatus*>> nodes;  // those that answered first
+  for (auto& agent : agents) {
+    auto& of_node = nodes[agent.node];
+    of_node.insert(agent.document.empty() ? of_node.end() : of_node.begin(), &agent);
   }
-
- private:
-  std::string late() const {
-    return fmt::format("does not answer within {:g} s", std::chrono::duration<double>(asked_.deadline).count());
+  std::vector<AgentStatus> all;
+  for (auto& [node, of_node] : nodes) {
+    AgentStatus& status = all.emplace_back(std::move(*of_node[0]));
+    if (of_node.size() == 1 || of_node[1]->document.empty()) continue;
+    status.document.clear();
+    status.disputed = true;
+    status.problem = fmt::format(
+        "the pods {} and {} both answer for this node; if that lasts longer than an update, delete the wrong one",
+        of_node[1]->pod, status.pod);
   }
-
-  void list(const std::string& path, std::function<void(const Json&)> done) {
-    client_.list(path, [this, path, done = std::move(done)](const kube::KubeAnswer& answer) {
-      if (answer.status == kube::http::kOk) return done(json_of(answer.body));
-      listed_ =
-          std::unexpected(kube::refusal(answer, "the API server does not list " + path.substr(0, path.find('?'))));
-      loop_.stop();
-    });
-  }
-
-  void ask(const Json& pods, const Json& daemon_sets) {
-    std::vector<const Json*> agents;
-    for (const Json& pod : list_at(pods, "items")) {
-      const std::string doubt = doubt_of(pod, daemon_sets);
-      if (on_pod_) on_pod_(pod, doubt);
-      const Json& labels = member_at(member_at(pod, "metadata"), "labels");
-      if (doubt.empty() && text_at(labels, "app.kubernetes.io/component") != "mps") agents.push_back(&pod);
-    }
-    if (agents.empty()) {
-      listed_ =
-          fail(Kind::kNotFound,
-               fmt::format("the namespace {} has no node agents{}: no pod with the labels {} is of their DaemonSet; "
-                           "name their namespace with --namespace",
-                           asked_.pod_namespace, asked_.node.empty() ? "" : " on " + asked_.node, asked_.selector));
-      return loop_.stop();
-    }
-    listed_ = {};
-    // There are few connections without HTTP/2: pods of nodes that are down must not hold up the others.
-    std::ranges::stable_partition(agents, [](const Json* pod) { return is_ready(*pod); });
-    agents_.reserve(agents.size());
-    for (const Json* pod : agents) {
-      const std::string name = text_at(member_at(*pod, "metadata"), "name");
-      AgentStatus& agent = agents_.emplace_back(text_at(member_at(*pod, "spec"), "nodeName"), "",
-                                                "the pod " + name + " " + late(), name);
-      client_.get(fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in_, kube::percent_encoded(name),
-                              port_of(*pod, asked_.status_port)),
-                  [this, &agent](const kube::KubeAnswer& answer) {
-                    on_answer(agent, answer);
-                    if (++answered_ == agents_.size()) loop_.stop();
-                  });
-    }
-  }
-
-  static void on_answer(AgentStatus& status, const kube::KubeAnswer& answer) {
-    const Json document = answer.status == kube::http::kOk ? json_of(answer.body) : Json();
-    const std::string node = text_at(document, "node");
-    if (answer.status == 0) {
-      status.problem = "the API server does not answer: " + answer.why;
-    } else if (answer.status != kube::http::kOk) {
-      status.problem = fmt::format("{} ({})", kube::why_not(answer), answer.status);
-    } else if (text_at(document, "program") != "node") {
-      status.problem = "what answers is not a node agent";
-    } else if (node != status.node) {
-      status.problem = fmt::format("the agent of this node answers as node {} (--node-name)", in_quotes(node));
-    } else {
-      status.document = answer.body;
-      status.problem.clear();
-    }
-    status.disputed = answer.status == kube::http::kOk && status.document.empty();
-  }
-
-  os::Loop& loop_;
-  kube::KubeClient& client_;
-  const AgentsAsked& asked_;
-  const OnPod& on_pod_;
-  const std::string in_;  // part of paths
-  std::vector<AgentStatus> agents_;
-  std::size_t answered_ = 0;
-  Status listed_ = fail(Kind::kUnavailable, "the API server " + late());
-};
+  return all;
+}
 
 }  // namespace
 
 Result<std::vector<AgentStatus>> agent_statuses(const kube::Access& access, const AgentsAsked& asked,
                                                 const OnPod& on_pod) {
   TRY(const auto server, kube::BlockingClient::open(access));
-  Round round(*server.loop, *server.client, asked, on_pod);
-  TRY_STATUS(round.run());
-  return round.take();
+  os::Loop& loop = *server.loop;
+  os::Timer deadline(loop);
+  bool over = false;
+  deadline.start(asked.deadline, [&] {
+    over = true;
+    loop.stop();
+  });
+  const std::string in = "/namespaces/" + kube::percent_encoded(asked.pod_namespace);
+  const std::string late =
+      fmt::format("does not answer within {:g} s", std::chrono::duration<double>(asked.deadline).count());
+  const auto list = [&](const std::string& path) -> Result<Json> {
+    std::optional<kube::KubeAnswer> answer;
+    server.client->list(path, [&](const kube::KubeAnswer& got) {
+      answer = got;
+      loop.stop();
+    });
+    if (!over) loop.run();
+    if (!answer) return fail(Kind::kUnavailable, "the API server " + late);
+    if (answer->status == kube::http::kOk) return json_of(answer->body);
+    return std::unexpected(kube::refusal(*answer, "the API server does not list " + path.substr(0, path.find('?'))));
+  };
+  std::string pods_path = "/api/v1" + in + "/pods?labelSelector=" + kube::percent_encoded(asked.selector);
+  if (!asked.node.empty()) pods_path += "&fieldSelector=" + kube::percent_encoded("spec.nodeName=" + asked.node);
+  TRY(const Json daemon_sets, list("/apis/apps/v1" + in + "/daemonsets"));
+  TRY(const Json pods, list(pods_path));
+
+  std::vector<const Json*> ours;
+  for (const Json& pod : list_at(pods, "items")) {
+    const std::string doubt = doubt_of(pod, daemon_sets);
+    if (on_pod) on_pod(pod, doubt);
+    const Json& labels = member_at(member_at(pod, "metadata"), "labels");
+    if (doubt.empty() && text_at(labels, "app.kubernetes.io/component") != "mps") ours.push_back(&pod);
+  }
+  if (ours.empty())
+    return fail(Kind::kNotFound,
+                fmt::format("the namespace {} has no node agents{}: no pod with the labels {} is of their DaemonSet; "
+                            "name their namespace with --namespace",
+                            asked.pod_namespace, asked.node.empty() ? "" : " on " + asked.node, asked.selector));
+  // There are few connections without HTTP/2: pods of nodes that are down must not hold up the others.
+  std::ranges::stable_partition(ours, [](const Json* pod) { return is_ready(*pod); });
+  std::vector<AgentStatus> agents;
+  agents.reserve(ours.size());
+  std::size_t answered = 0;
+  for (const Json* pod : ours) {
+    const std::string name = text_at(member_at(*pod, "metadata"), "name");
+    AgentStatus& agent =
+        agents.emplace_back(text_at(member_at(*pod, "spec"), "nodeName"), "", "the pod " + name + " " + late, name);
+    server.client->get(fmt::format("/api/v1{}/pods/{}:{}/proxy/status", in, kube::percent_encoded(name),
+                                   port_of(*pod, asked.status_port)),
+                       [&](const kube::KubeAnswer& answer) {
+                         put_answer(agent, answer);
+                         if (++answered == ours.size()) loop.stop();
+                       });
+  }
+  if (!over) loop.run();
+  return one_of_each_node(std::move(agents));
 }
 
 Result<std::vector<AgentStatus>> agent_statuses(kube::PersonsAccess& person, const AgentsAsked& asked) {
