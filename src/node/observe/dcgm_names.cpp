@@ -26,12 +26,11 @@ std::string joined(std::string labels, const std::string& more) {
 
 // A GPU or a MIG device, and who holds it.
 struct Row {
-  std::string labels;                      // of the device
-  std::string tenant_labels;               // of the container that holds all of it; "" = none does
-  const gpu::GpuTelemetry* gpu = nullptr;  // of a GPU; nullptr: of a MIG device, or not measured
-  const gpu::GpuActivity* activity = nullptr;
-  Value memory;                                        // of a GPU, in bytes
-  std::vector<std::pair<std::string, Bytes>> used_by;  // by the labels of each tenant
+  std::string labels;                                       // of the device
+  gpu::GpuTelemetry figures;                                // of a MIG device only its activity; nothing: not measured
+  Value memory = {};                                        // of a GPU that is measured, in bytes
+  std::string tenant_labels = {};                           // of the container that holds all of it; "" = none does
+  std::vector<std::pair<std::string, Bytes>> used_by = {};  // by the labels of each tenant
 };
 
 template <class Figures>
@@ -94,23 +93,21 @@ std::vector<Row> rows_of(const Snapshot& s, const gpu::Inventory& inventory, con
                          const std::vector<gpu::GpuTelemetry>& gpus) {
   std::vector<Row> rows;
   const std::string host = s.cluster.node.empty() ? "" : metrics::label_text(kOfHost, {s.cluster.node});
+  const auto add = [&](Row row, const std::string& uuid) {
+    add_tenants(row, uuid, tenants, s.plan);
+    rows.push_back(std::move(row));
+  };
   for (const auto& gpu : inventory.gpus) {
     const auto measured = std::ranges::find(gpus, gpu.uuid, &gpu::GpuTelemetry::uuid);
-    Row& row = rows.emplace_back();
-    row.labels = labels_of(gpu, nullptr, host);
-    if (gpu.memory.value > 0) row.memory = gpu.memory;
-    if (measured != gpus.end()) {
-      row.gpu = &*measured;
-      row.activity = &measured->activity;
-    }
-    add_tenants(row, gpu.uuid, tenants, s.plan);
+    const auto figures = measured == gpus.end() ? gpu::GpuTelemetry() : *measured;
+    const bool known = measured != gpus.end() && gpu.memory.value > 0;
+    add({labels_of(gpu, nullptr, host), figures, known ? Value(gpu.memory) : std::nullopt}, gpu.uuid);
     for (const auto& mig : gpu.mig_devices) {
-      Row& instance = rows.emplace_back();
-      instance.labels = labels_of(gpu, &mig, host);
-      add_tenants(instance, mig.uuid, tenants, s.plan);
-      if (measured == gpus.end()) continue;
-      const auto found = std::ranges::find(measured->mig, mig.uuid, &gpu::MigTelemetry::uuid);
-      if (found != measured->mig.end()) instance.activity = &found->activity;
+      gpu::GpuTelemetry of_mig;
+      if (const auto found = std::ranges::find(figures.mig, mig.uuid, &gpu::MigTelemetry::uuid);
+          found != figures.mig.end())
+        of_mig.activity = found->activity;
+      add({labels_of(gpu, &mig, host), of_mig}, mig.uuid);
     }
   }
   return rows;
@@ -127,16 +124,14 @@ LongText dcgm_metrics(const Snapshot& s, const guard::Figures& figures, const st
     for (const auto& row : rows) family.add(joined(row.labels, row.tenant_labels), value_of(row));
   };
   for (const auto& field : kGpuFields)
-    add(field.metric,
-        [&](const Row& row) -> Value { return row.gpu != nullptr ? row.gpu->*field.member : std::nullopt; });
-  add(kFbCapacity, [](const Row& row) { return row.gpu != nullptr ? row.memory : std::nullopt; });
+    add(field.metric, [&](const Row& row) -> Value { return row.figures.*field.member; });
+  add(kFbCapacity, [](const Row& row) { return row.memory; });
   add(kFbFree, [](const Row& row) -> Value {
-    if (row.gpu == nullptr || !row.memory || !row.gpu->memory_used) return {};
-    return row.memory->value - Number(*row.gpu->memory_used).value;
+    if (!row.memory || !row.figures.memory_used) return {};
+    return row.memory->value - Number(*row.figures.memory_used).value;
   });
   for (const auto& field : kActivityFields)
-    add(field.metric,
-        [&](const Row& row) -> Value { return row.activity != nullptr ? row.activity->*field.member : std::nullopt; });
+    add(field.metric, [&](const Row& row) -> Value { return row.figures.activity.*field.member; });
   metrics::FamilyText used(out, kFbUsed);
   for (const auto& row : rows)
     for (const auto& [labels, bytes] : row.used_by) used.add(labels, bytes);
