@@ -123,13 +123,6 @@ void put_device(Html& html, const Snapshot& s, const plan::PlannedResource& reso
   put_tenants(html, text(device.index), rows);
 }
 
-void put_list(Html& html, const char* title, const std::vector<std::string>& lines) {
-  if (lines.empty()) return;
-  html.add("<h2>{}</h2>\n<ul>", title);
-  for (const auto& line : lines) html.add("<li><bdi>{}</bdi>", text(line));
-  html.raw("</ul>\n");
-}
-
 std::vector<std::string> waiting(const Snapshot& s) {
   std::vector<std::string> lines;
   for (const auto& step : s.change)
@@ -201,11 +194,11 @@ LongText html_page(const Snapshot& s, const guard::Figures& figures, const std::
            ready.ready ? "good" : "bad", ready.ready ? "ready" : "not ready", text(ready.message), kVersion,
            s.inventory ? text(s.inventory->driver_version) : "none", os::utc_text(s.taken_wall).substr(0, 19),
            reload ? "<a href=\"/\">stop reloading</a>" : "<a href=\"/live\">reload every 10 s</a>");
-  put_list(html, "Problems", problems(s));
-  put_list(html, "Waiting", waiting(s));
+  html.list("Problems", problems(s));
+  html.list("Waiting", waiting(s));
   for (const auto& resource : s.plan.resources)
     for (const auto& device : resource.devices) put_device(html, s, resource, device, rows[device.uuid], gpus, now);
-  put_list(html, "Recent stops and faults", stops(s));
+  html.list("Recent stops and faults", stops(s));
   put_configuration(html, s);
   html::end(html);
   return html.take();

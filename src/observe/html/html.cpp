@@ -40,6 +40,13 @@ void Html::table(std::string_view name, const std::vector<std::string>& columns)
   raw("\n");
 }
 
+void Html::list(std::string_view title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  add("<h2>{}</h2>\n<ul>", title);
+  for (const auto& line : lines) add("<li><bdi>{}</bdi>", text(line));
+  raw("</ul>\n");
+}
+
 void begin(Html& page, std::string_view title, int reload) {
   page.raw(
       "<!DOCTYPE html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport "

@@ -25,12 +25,11 @@ class Html {
     raw({formatted.data(), formatted.size()});
   }
   void raw(std::string_view markup) { out_ += markup; }
-  void append(const Html& part) { out_ += part.out_; }
-  bool empty() const { return out_.empty(); }
   // A table in a region of its own, which scrolls by itself where the page is too narrow, also with the keyboard.
   // `columns`: markup of their headings, after "#" for one of numbers. Then rows, then end_table().
   void table(std::string_view name, const std::vector<std::string>& columns);
   void end_table() { out_ += "</table></div>\n"; }
+  void list(std::string_view title, const std::vector<std::string>& lines);  // of foreign text; nothing without lines
   LongText take() { return std::move(out_); }
 
  private:

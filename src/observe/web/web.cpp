@@ -141,25 +141,22 @@ void put_pods(Html& html, const std::vector<Node>& nodes) {
   html.end_table();
 }
 
-void put_problems(Html& html, const Shown& shown) {
-  Html lines;
-  if (!shown.problem.empty()) lines.add("<li class=bad>{}", text(shown.problem));
+std::vector<std::string> problems_of(const Shown& shown) {
+  std::vector<std::string> lines;
+  if (!shown.problem.empty()) lines.push_back(shown.problem);
   for (const auto& node : shown.nodes) {
-    if (!node.problem.empty()) lines.add("<li><bdi>{}</bdi> is not known: {}", text(node.name), text(node.problem));
+    if (!node.problem.empty()) lines.push_back(node.name + " is not known: " + node.problem);
     for (const auto& device : node.devices)
-      if (!device.healthy)
-        lines.add("<li><bdi>{}</bdi> GPU {}: {}", text(node.name), text(device.index), text(device.reason));
+      if (!device.healthy) lines.push_back(fmt::format("{} GPU {}: {}", node.name, device.index, device.reason));
   }
-  if (lines.empty()) return;
-  html.raw("<h2>Problems</h2>\n<ul>");
-  html.append(lines);
-  html.raw("</ul>\n");
+  return lines;
 }
 
 constexpr std::size_t kMostSizes = 8;
 
 // The plan of each resource, as far as the agent's page shows it.
-std::vector<simulate::Offer> offers_of(const nlohmann::json& status, const std::vector<view::Device>& devices) {
+std::map<std::string, simulate::Offer> offers_of(const nlohmann::json& status,
+                                                 const std::vector<view::Device>& devices) {
   std::map<std::string, simulate::Offer> offers;
   for (const auto& from : devices) {
     auto& offer = offers[from.resource];
@@ -181,15 +178,13 @@ std::vector<simulate::Offer> offers_of(const nlohmann::json& status, const std::
     for (auto& id : plan::slot_ids(device))
       if (!from.healthy || from.slots[at++] >= 0) offer.taken.insert(std::move(id));
   }
-  std::vector<simulate::Offer> all;
   for (auto& [name, offer] : offers) {
     const auto& resource = entry_at(status, "resources", "name", name);
     offer.resource.one_slot_per_request = truth_at(resource, "oneSlotPerRequest");
     offer.resource.split =
         enum_of<config::SplitPolicy>(text_at(resource, "split")).value_or(config::SplitPolicy::kReject);
-    all.push_back(std::move(offer));
   }
-  return all;
+  return offers;
 }
 
 using Offers = std::vector<std::pair<const Node*, const simulate::Offer*>>;  // of one resource
@@ -240,7 +235,7 @@ std::string page(const Shown& shown) {
   html.add("<h1>GPUs of the cluster</h1>\n<p class=dim>{} · {} {}, {} not known · read {}Z · Tranche {}</p>\n",
            text(shown.server), shown.nodes.size(), shown.nodes.size() == 1 ? "node agent" : "node agents", silent,
            text(shown.when), kVersion);
-  put_problems(html, shown);
+  html.list("Problems", problems_of(shown));
   put_capacity(html, shown.resources);
   if (!shown.nodes.empty()) put_map(html, shown.nodes);
   put_fits(html, shown.resources);
@@ -311,10 +306,9 @@ Resources resources_of(const std::vector<Node>& nodes) {
       (device.healthy ? resource.free : resource.unhealthy) += rest;
       if (device.healthy && held == 0) resource.whole += rest;
     }
-    for (const auto& offer : node.offers) {
-      offers[offer.resource.name].emplace_back(&node, &offer);
-      std::uint64_t& largest = all[offer.resource.name].largest;
-      largest = std::max(largest, simulate::largest_that_fits(offer));
+    for (const auto& [name, offer] : node.offers) {
+      offers[name].emplace_back(&node, &offer);
+      all[name].largest = std::max(all[name].largest, simulate::largest_that_fits(offer));
     }
   }
   for (auto& [name, resource] : all)

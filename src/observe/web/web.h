@@ -15,9 +15,9 @@ namespace tranche::web {
 
 struct Node {
   std::string name;
-  std::string problem = {};                  // why there are no devices; "" = they are known
-  std::vector<view::Device> devices = {};    // with their tenants
-  std::vector<simulate::Offer> offers = {};  // of its resources
+  std::string problem = {};                            // why there are no devices; "" = they are known
+  std::vector<view::Device> devices = {};              // with their tenants
+  std::map<std::string, simulate::Offer> offers = {};  // of its resources
 };
 
 // `status_json` is of the agent's page /status. A document that is none becomes the node's problem.

@@ -92,7 +92,7 @@ TEST(WebPage, ShowsTheMapTheCapacityAndTheProblems) {
   const auto text = page(two_nodes());
   for (const char* shown : {"7 of 10 held", "1 of 10 held, unhealthy", "not known: the agent does not answer", "XID 79",
                             "3 node agents, 1 not known",
-                            "</bdi> is not known: ", "<th scope=row>nvidia.com/gpu<td class=n>40<td class=n>16"})
+                            "<bdi>c is not known: ", "<th scope=row>nvidia.com/gpu<td class=n>40<td class=n>16"})
     EXPECT_THAT(text, HasSubstr(shown));
   EXPECT_THAT(text, Not(HasSubstr("shares of")));
   EXPECT_THAT(page({}), HasSubstr("No node reports a GPU"));
