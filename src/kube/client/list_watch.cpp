@@ -58,7 +58,6 @@ void ListWatch::list(const std::string& query, bool first) {
     if (!page) return failed({0, page.error().what, {}});
     if (++pages_ > kMostPagesOfAList)
       return failed({0, fmt::format("the API server answers with more than {} pages", kMostPagesOfAList), {}});
-    last_event_ = loop_.now();
     if (page->next.empty()) handler_.on_list(true);
     reflector_.on_page(page->resource_version, page->next);
     step();
@@ -91,7 +90,6 @@ void ListWatch::on_bytes(std::string_view bytes) {
     const auto version = parse_watch_line(
         line, [this](Change change, const nlohmann::json& object) { handler_.on_object(object, change); });
     if (!version) return give_up(version.error());
-    last_event_ = loop_.now();
     reflector_.on_event(*version);
   }
   handler_.on_turn();

@@ -32,7 +32,6 @@ class ListWatch {
   ListWatch& operator=(const ListWatch&) = delete;
 
   const Reflector& reflector() const { return reflector_; }
-  std::optional<MonoTime> last_event() const { return last_event_; }  // a list or an event, bookmarks included
 
  private:
   void step();
@@ -47,7 +46,6 @@ class ListWatch {
   Reflector reflector_;
   ListWatchHandler handler_;
   int pages_ = 0;  // of the present list
-  std::optional<MonoTime> last_event_;
   std::optional<LineReader> lines_;
   PendingRequest request_;
   os::Timer timer_{loop_};

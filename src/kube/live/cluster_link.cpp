@@ -254,7 +254,6 @@ ClusterReport Cluster::report() const {
   if (!watch_) return report;
   report.state = to_string(watch_->reflector().state());
   report.reason = watch_->reflector().reason();
-  report.last_event = watch_->last_event();
   report.pods = pods_.size();
   report.watch_restarts = watch_->reflector().watch_restarts();
   return report;

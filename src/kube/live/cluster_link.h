@@ -35,7 +35,6 @@ struct ClusterReport {
   std::string reason;         // why it is off or waiting
   std::string server;
   std::string node;
-  std::optional<MonoTime> last_event;
   std::size_t pods = 0;
   std::uint64_t watch_restarts = 0;
   KubeCounts requests;

@@ -59,19 +59,11 @@ Json health_json(const Snapshot& s) {
 
 using HolderOf = std::map<std::string_view, const Holder*>;  // by slot
 
-Json slots_json(const plan::PlannedResource& resource, const plan::PlannedDevice& device, const HolderOf& holder_of) {
-  return list_of(plan::slot_ids(device), [&](const auto& id) {
-    Json slot{{"id", id}, {"resource", resource.name}};
-    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = holder_name(*it->second);
-    return slot;
-  });
-}
-
 // Who reads the document.
 struct Reader {
-  bool of_node = true;                                   // false: any client of the network
-  const guard::Figures* figures = nullptr;               // what the guard knows of tenants
-  const std::vector<gpu::GpuTelemetry>* gpus = nullptr;  // measured last
+  const std::vector<gpu::GpuTelemetry>& gpus;  // measured last
+  const guard::Figures* figures = nullptr;     // what the guard knows of tenants: of any client of the network
+  bool of_node() const { return figures == nullptr; }
 };
 
 // Of the GPU, or of the MIG device.
@@ -109,20 +101,24 @@ Json device_json(const Snapshot& s, const plan::PlannedResource& resource, const
   if (s.inventory) {
     if (const auto* gpu = gpu::find_gpu(*s.inventory, device.gpu_uuid)) json["name"] = gpu->name;
   }
-  if (const auto* activity = activity_of(device, *reader.gpus); activity != nullptr && activity->sm)
+  if (const auto* activity = activity_of(device, reader.gpus); activity != nullptr && activity->sm)
     json["smActive"] = std::lround(*activity->sm * 100);
   for (const auto& use : s.use) {
     if (use.uuid != device.gpu_uuid) continue;
     json["memoryUsedMiB"] = use.used.in_mib();
     json["utilization"] = use.utilization;
-    if (!reader.of_node) continue;
+    if (!reader.of_node()) continue;
     json["processes"] = list_of(use.processes, [&](const auto& p) {
       Json process{{"pid", p.pid}, {"memoryMiB", p.memory.in_mib()}, {"mpsClient", p.mps_client}};
       if (const auto it = s.grant_of_pid.find(p.pid); it != s.grant_of_pid.end()) process["grant"] = it->second;
       return process;
     });
   }
-  json["slots"] = slots_json(resource, device, holder_of);
+  json["slots"] = list_of(plan::slot_ids(device), [&](const auto& id) {
+    Json slot{{"id", id}};
+    if (const auto it = holder_of.find(id); it != holder_of.end()) slot["holder"] = holder_name(*it->second);
+    return slot;
+  });
   return json;
 }
 
@@ -130,7 +126,6 @@ Json kubernetes_json(const Snapshot& s) {
   const auto& cluster = s.cluster;
   Json json{{"state", cluster.state}, {"reason", cluster.reason}, {"server", cluster.server},
             {"node", cluster.node},   {"pods", cluster.pods},     {"watchRestarts", cluster.watch_restarts}};
-  if (cluster.last_event) json["lastEventAgeMs"] = milliseconds_of(s.taken - *cluster.last_event);
   json["condition"] = {{"written", cluster.condition.written}, {"problem", cluster.condition.problem}};
   json["events"] = {{"told", cluster.events.emitted},
                     {"written", cluster.events.sent},
@@ -204,11 +199,11 @@ Json grant_json(const Holder& holder, const ClientsOf& clients_of, const Reader&
   if (!holder.claim.empty()) json["claim"] = holder.claim;
   for (auto [of, end] = clients_of.equal_range(holder.grant); of != end; ++of) {
     Json client{{"protected", of->second->state}, {"why", of->second->why}};
-    if (reader.of_node) client["pid"] = of->second->pid;
+    if (reader.of_node()) client["pid"] = of->second->pid;
     json["protection"].push_back(std::move(client));
   }
   if (holder.grant.empty() || holder.pod_uid.empty()) return json;
-  if (reader.of_node) {
+  if (reader.of_node()) {
     json["podUid"] = holder.pod_uid;
     json["containerId"] = holder.container_id;
   }
@@ -219,9 +214,9 @@ Json grant_json(const Holder& holder, const ClientsOf& clients_of, const Reader&
 Json resources_json(const Snapshot& s) {
   Json list = Json::array();
   for (const auto& advertised : s.advertised) {
-    std::size_t healthy = 0;
-    for (const auto& slot : advertised.slots) healthy += slot.healthy ? 1 : 0;
-    Json json{{"name", advertised.resource}, {"slots", advertised.slots.size()}, {"healthy", healthy}};
+    Json json{{"name", advertised.resource},
+              {"slots", advertised.slots.size()},
+              {"healthy", std::ranges::count_if(advertised.slots, [](const auto& slot) { return slot.healthy; })}};
     std::size_t allocated = 0;
     for (const auto& holding : s.holdings)
       allocated += holding.resource == advertised.resource ? holding.slots.size() : 0;
@@ -426,7 +421,7 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
     text += json_text(value);
   };
   const auto add = [&](std::string_view key, const Json& value) {
-    if (reader.of_node) show(key, value);
+    if (reader.of_node()) show(key, value);
   };
   show("program", "node");
   show("version", kVersion);
@@ -443,7 +438,7 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
                {"problem", s.pools.problem},
                {"needed", !s.plan.pools.empty()},
                {"cpuProblem", s.pools.cpu_problem}});
-  show("guard", reader.of_node ? guard_json(s.guard, s.shares) : guard_for_network(s));
+  show("guard", reader.of_node() ? guard_json(s.guard, s.shares) : guard_for_network(s));
   show("inForce", in_force_json(s));
   add("faults", faults_json(s));
   add("pages", {{"problem", s.pages_problem}});
@@ -452,25 +447,22 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
   show("kubelet", {{"holdingsProblem", s.holdings_problem}});
   add("kubernetes", kubernetes_json(s));
   show("resources", resources_json(s));
-  begin("devices");
-  const auto holder_of = holders_of_slots(s);
-  text += "[";
-  std::string_view before;
-  for (const auto& resource : s.plan.resources)
-    for (const auto& device : resource.devices) {
+  const auto show_list = [&](std::string_view key, auto put_all) {
+    begin(key);
+    std::string_view before = "[";
+    put_all([&](const Json& element) {
       text += std::exchange(before, ",");
-      text += json_text(device_json(s, resource, device, holder_of, reader));
-    }
-  text += "]";
-  begin("grants");
-  const auto clients_of = clients_of_grants(s);
-  text += "[";
-  before = "";
-  for (const auto& holder : s.holders) {
-    text += std::exchange(before, ",");
-    text += json_text(grant_json(holder, clients_of, reader));
-  }
-  text += "]";
+      text += json_text(element);
+    });
+    text += before == "[" ? "[]" : "]";
+  };
+  show_list("devices", [&, holder_of = holders_of_slots(s)](auto put) {
+    for (const auto& resource : s.plan.resources)
+      for (const auto& device : resource.devices) put(device_json(s, resource, device, holder_of, reader));
+  });
+  show_list("grants", [&, clients_of = clients_of_grants(s)](auto put) {
+    for (const auto& holder : s.holders) put(grant_json(holder, clients_of, reader));
+  });
   show("planProblems", problems_json(s.plan_problems));
   show("leftOut", left_out_json(s));
   show("notes", notes_json(s));
@@ -485,12 +477,12 @@ LongText document_for(const Snapshot& s, const Reader& reader) {
 }  // namespace
 
 LongText status_document(const Snapshot& snapshot, const std::vector<gpu::GpuTelemetry>& gpus) {
-  return document_for(snapshot, {.gpus = &gpus});
+  return document_for(snapshot, {gpus});
 }
 
 LongText network_document(const Snapshot& snapshot, const guard::Figures& figures,
                           const std::vector<gpu::GpuTelemetry>& gpus) {
-  return document_for(snapshot, {.of_node = false, .figures = &figures, .gpus = &gpus});
+  return document_for(snapshot, {gpus, &figures});
 }
 
 }  // namespace tranche::node

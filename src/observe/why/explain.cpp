@@ -72,24 +72,23 @@ class Status {
   }
 
   Error not_found(std::string_view name) const {
-    std::set<std::string> pods_here = pods();
-    std::vector<std::string> known(pods_here.begin(), pods_here.end());
-    for (const auto& pod : pods_here) known.push_back(pod.substr(pod.find('/') + 1));
-    std::vector<std::string> devices;
+    constexpr std::size_t kShown = 8;
+    const auto pods_here = pods();
+    std::vector<std::string> shown, devices, known;
+    for (const auto& pod : pods_here) {
+      known.insert(known.end(), {pod, pod.substr(pod.find('/') + 1)});
+      if (shown.size() < kShown) shown.push_back(pod);
+    }
+    if (pods_here.size() > kShown) shown.push_back(fmt::format("and {} more", pods_here.size() - kShown));
     for (const Json& device : list_at(json_, "devices")) {
       devices.push_back(text_at(device, "index"));
       known.push_back(text_at(device, "uuid"));
       for (const Json& slot : list_at(device, "slots")) known.push_back(text_at(slot, "id"));
     }
-    const std::string nearest = name.size() < kShortestTypo ? "" : did_you_mean(name, {known.begin(), known.end()});
     for (const auto& part : dra::claims_shown(json_)) known.insert(known.end(), {part.claim, part.device, part.gpu});
+    const std::string nearest = name.size() < kShortestTypo ? "" : did_you_mean(name, {known.begin(), known.end()});
     std::string what = "this node agent reports no pod, claim, GPU or slot " + in_quotes(name);
     what += nearest.empty() ? "." : ". Did you mean " + nearest + "?";
-    constexpr std::size_t kShown = 8;
-    std::vector<std::string> shown(
-        pods_here.begin(),
-        std::next(pods_here.begin(), static_cast<std::ptrdiff_t>(std::min(kShown, pods_here.size()))));
-    if (pods_here.size() > kShown) shown.push_back(fmt::format("and {} more", pods_here.size() - kShown));
     what += fmt::format(
         " GPUs: {}. Pods: {}. The agent does not know a pod that has ended or never got a share here: `kubectl "
         "describe pod` shows why it failed, is Pending or was refused",
@@ -330,11 +329,11 @@ class Status {
     const std::string holder = text_at(slot, "holder");
     all.causes.push_back(
         {fmt::format("a slot of {} ({}) as {}: {} MiB{}", name_of(device), text_at(device, "uuid"),
-                     text_at(slot, "resource"), count_at(device, "slotMemoryMiB"),
+                     text_at(device, "resource"), count_at(device, "slotMemoryMiB"),
                      count_at(device, "slotSms") == 0 ? "" : fmt::format(", {} SMs", count_at(device, "slotSms")))});
     if (!holder.empty()) all.causes.push_back({"kubelet reports that " + holder + " holds it"});
     add_health(all.causes, device);
-    add_resource(all.causes, text_at(slot, "resource"));
+    add_resource(all.causes, text_at(device, "resource"));
     add_change(all.causes, "", text_at(device, "uuid"));
     all.state = !holder.empty()                ? "held by " + holder
                 : !truth_at(device, "healthy") ? "unhealthy: no pod gets it"
