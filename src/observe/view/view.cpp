@@ -299,13 +299,14 @@ Devices read_devices(const Json& status) {
   for (const Json& json : devices) all.planned.push_back(read_device(json));
   for (const Json& grant : list_at(status, "grants"))
     for (const Json& part : list_at(grant, "devices")) {
-      const auto at = std::ranges::find_if(all.planned, [&](const Device& each) {
-        return each.uuid == text_at(part, "uuid") && each.resource == text_at(grant, "resource");
-      });
-      const bool planned = at != all.planned.end();
-      (planned ? at->tenants : all.elsewhere)
-          .push_back(
-              read_tenant(grant, part, planned ? devices[static_cast<std::size_t>(at - all.planned.begin())] : Json()));
+      const std::string uuid = text_at(part, "uuid"), resource = text_at(grant, "resource");
+      std::size_t at = 0;
+      while (at < devices.size() && (all.planned[at].uuid != uuid || all.planned[at].resource != resource)) ++at;
+      if (at == devices.size()) {
+        all.elsewhere.push_back(read_tenant(grant, part, Json()));
+      } else {
+        all.planned[at].tenants.push_back(read_tenant(grant, part, devices[at]));
+      }
     }
   for (std::size_t at = 0; at < devices.size(); ++at) {
     Device& device = all.planned[at];

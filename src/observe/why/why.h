@@ -17,13 +17,11 @@ struct Cause {
   std::string what;
   std::string remedy = {};  // "" where there is nothing to do
   bool is_fault = false;    // false: it is as it should be
-  friend bool operator==(const Cause&, const Cause&) = default;
 };
 
 struct Event {
   std::uint64_t ago_ms = 0;
   std::string what;
-  friend bool operator==(const Event&, const Event&) = default;
 };
 
 struct Explanation {
