@@ -19,7 +19,6 @@
 #include "gpu/driver/driver.h"
 #include "kube/access.h"
 #include "kube/client/ask_once.h"
-#include "kube/client/list_watch.h"
 #include "kube/object.h"
 #include "os/files/files.h"
 #include "os/loop/loop.h"
@@ -85,28 +84,29 @@ Result<ClusterLook> look_at_cluster(const VerifyOptions& options, Findings& chec
     check_pod(pod, doubt, checks);
     pods[kube::name_of(pod)] = pod;
   });
-  const bool none = !agents && agents.error().kind == Kind::kNotFound;
   ClusterLook look{access, {}, {}};
-  if (none) {
+  if (!agents && agents.error().kind != Kind::kNotFound)
+    return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, observe::kRightsToAskAgents),
+                access.server.url());
+  if (!agents) {
     checks.fail("agent.pods", asked.pod_namespace, agents.error().what,
                 "see that the node matches the DaemonSet's nodeSelector and tolerations");
-  } else if (agents && !agents->front().document.empty()) {
-    look.agent = pods[agents->front().pod];
-    look.status = json_of(agents->front().document);
+    return look;
+  }
+  const auto& agent = agents->front();
+  if (!agent.document.empty()) {
+    look.agent = pods[agent.pod];
+    look.status = json_of(agent.document);
     check_node_against_agent(node, look.status, checks);
     check_agent(look.status, Json(), checks);
-  } else if (agents && agents->front().disputed) {
-    checks.fail("agent.ready", "", agents->front().problem,
-                "kubectl get pods -o wide: a node has one agent, with --node-name");
-  } else if (agents) {
+  } else if (agent.disputed) {
+    checks.fail("agent.ready", "", agent.problem, "kubectl get pods -o wide: a node has one agent, with --node-name");
+  } else {
     checks.skip(
-        "agent.ready", "", "the agent's status page cannot be seen through the API server: " + agents->front().problem,
+        "agent.ready", "", "the agent's status page cannot be seen through the API server: " + agent.problem,
         "start tranche node with --listen :9400 and have the right to get pods/proxy, or run `tranche verify --local` "
         "on the node");
   }
-  if (!agents && !none)
-    return fail(agents.error().kind, fmt::format("{}. {}", agents.error().what, observe::kRightsToAskAgents),
-                access.server.url());
   return look;
 }
 
@@ -132,9 +132,9 @@ void look_here(const VerifyOptions& options, const config::Config& config, const
   }
 }
 
-// Probes as pods: made, watched until they have ended, their logs read, and taken away again whatever happens.
+// Probes as pods: made, asked for until they have ended, their logs read, and taken away again whatever happens.
 constexpr Duration kLongestRun = std::chrono::seconds(150);  // until every pod has ended; pulling an image included
-constexpr Duration kWatchAgain = std::chrono::seconds(1);
+constexpr Duration kAskAgain = std::chrono::seconds(1);
 
 class PodsRun {
  public:
@@ -152,7 +152,7 @@ class PodsRun {
       loop_.stop();
     }));
     const Status made = make(wanted, overrides);
-    if (made) watch();
+    if (made) wait();
     for (auto& [name, pod] : made_)
       if (made && !interrupted_ && pod.run->not_started.empty()) pod.run->output = log_of(name);
     take_away();
@@ -177,7 +177,7 @@ class PodsRun {
       if (!kube::succeeded(answer)) {
         Error error = kube::refusal(answer, "no probe pod can be made", pods_);
         if (answer.status != 0)
-          error.what += "; it needs the rights to create, watch and delete pods there and to read their logs";
+          error.what += "; it needs the rights to create, list and delete pods there and to read their logs";
         return std::unexpected(std::move(error));
       }
       made_[name] = {.neighbour = pod.neighbour};
@@ -191,27 +191,17 @@ class PodsRun {
     return std::ranges::all_of(made_, [](const auto& entry) { return entry.second.run.has_value(); });
   }
 
-  void watch() {
-    bool late = false;
-    os::Timer deadline(loop_);
-    deadline.start(kLongestRun, [&] {
-      late = true;
-      loop_.stop();
-    });
-    const auto on_object = [this](const Json& object, std::optional<kube::Change> change) {
-      const auto known = made_.find(kube::name_of(object));
-      if (known != made_.end() && change != kube::Change::kDeleted) known->second.run = run_of_pod(object);
-      return Status{};
-    };
-    const auto on_turn = [this] {
-      if (all_ended()) loop_.stop();
-    };
-    const kube::ListWatch pods(
-        loop_, *server_.client, pods_,
-        {.selector = "labelSelector=" + kube::percent_encoded(std::string(kRunLabel) + "=" + run_),
-         .most_wait = kWatchAgain},
-        {.on_object = on_object, .on_turn = on_turn});
-    while (!all_ended() && !late && !interrupted_) loop_.run();
+  void wait() {
+    const std::string list = pods_ + "?labelSelector=" + kube::percent_encoded(std::string(kRunLabel) + "=" + run_);
+    os::Timer again(loop_);
+    for (const auto late = loop_.now() + kLongestRun; !all_ended() && !interrupted_ && loop_.now() < late;) {
+      again.start(kAskAgain, [this] { loop_.stop(); });
+      loop_.run();
+      const Json listed = json_of(server_.ask(&kube::KubeClient::list, list).body);
+      for (const Json& object : list_at(listed, "items"))
+        if (const auto known = made_.find(kube::name_of(object)); known != made_.end())
+          known->second.run = run_of_pod(object);
+    }
     for (auto& [name, pod] : made_)
       if (!pod.run)
         pod.run = {.not_started = fmt::format("it had not ended after {} s: kubectl describe pod says more while a run "
