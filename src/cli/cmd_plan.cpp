@@ -323,7 +323,6 @@ void add_demo(CLI::App& app, Process& process) {
           "2GiB, --hold]")
       ->check(CLI::ExistingFile);
   command->add_option("--standins", options->standins, "folder of the simulated driver and kubelet");
-  command->add_option("--settle-seconds", options->settle_seconds, "with --once: give up after this");
   command->add_flag("--once", options->once, "print one report once the simulation is stable, then exit");
   command->add_flag("--json", options->json, "the report as JSON");
   command->add_flag("--keep", options->keep, "keep the temporary directory with its files");

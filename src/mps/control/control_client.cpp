@@ -32,8 +32,8 @@ Duration Question::left() {
 }
 
 void Question::begin() {
-  const os::Command command{.argv = sessions_->target_.argv, .env = sessions_->target_.env};
-  run_ = std::make_unique<os::Run>(sessions_->loop_, command, input_, left(),
+  const os::Command command{.argv = sessions_->target_.argv, .env = sessions_->target_.env, .text = input_};
+  run_ = std::make_unique<os::Run>(sessions_->loop_, command, left(),
                                    [this](const Result<os::Ended>& end) { ended(end); });
 }
 

@@ -11,12 +11,12 @@
 
 #include "base/time.h"
 #include "os/files/files.h"
-#include "os/process/process.h"
 
 namespace tranche::mps {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(20);
+constexpr std::size_t kLongestLine = 16384;  // of a longer one, the beginning is delivered, marked with "…"
 
 }  // namespace
 
@@ -62,7 +62,7 @@ LogTail::LogTail(std::shared_ptr<LogWatch> watch, os::Fd file, std::uint64_t at,
       at_(at),
       bound_(bound),
       on_line_(std::move(on_line)),
-      lines_(os::kLongestOutputLine) {}
+      lines_(kLongestLine) {}
 
 Result<std::unique_ptr<LogTail>> LogTail::open(std::shared_ptr<LogWatch> watch, const os::Dir& directory,
                                                const std::string& name,

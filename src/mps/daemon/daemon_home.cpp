@@ -131,7 +131,7 @@ std::vector<std::string> daemon_cgroups(std::string_view self, const std::string
 
 Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const DaemonHome& home, const std::string& pool,
                                                     os::Command what, std::function<void(os::ExitNote)> on_exit) {
-  if (!home.host) return os::Process::start(loop, what, {}, std::move(on_exit));
+  if (!home.host) return os::Process::start(loop, what, std::move(on_exit));
   TRY(const os::Fd mounts, other_namespace(home, "mnt"));
   TRY(const os::Fd cgroups, other_namespace(home, "cgroup"));
   auto& steps = what.before_exec;
@@ -145,7 +145,7 @@ Result<std::unique_ptr<os::Process>> launch_at_home(os::Loop& loop, const Daemon
   for (const auto& cgroup : cgroups_of(home, pool))
     steps.push_back({"cannot put the daemon into a cgroup of its own", cgroup,
                      [parent = cgroup.substr(0, cgroup.rfind('/')), cgroup] { return enter_cgroup(parent, cgroup); }});
-  return os::Process::start(loop, what, {}, std::move(on_exit));
+  return os::Process::start(loop, what, std::move(on_exit));
 }
 
 // --- the driver's libraries ------------------------------------------------------------------------------------------

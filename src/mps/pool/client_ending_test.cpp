@@ -146,8 +146,7 @@ TEST_F(PoolEndsContainers, TheClientsThatTheKernelKillsWithTheFirstProcessGetThe
   pool_->set_stop_patience(300ms);
   first_ = start_client({"--hold"});
   // A client of a different pool: this pool's server cannot show whether its GPU work is finished.
-  auto other = os::Process::start(
-      *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](os::ExitNote) {});
+  auto other = os::Process::start(*loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](os::ExitNote) {});
   ASSERT_TRUE(other);
   killed_with_first_ = {(*other)->ref()};
   begin({first_});

@@ -42,7 +42,7 @@ TEST_F(PoolAdmissionLimits, SetsTheDefaultsForTheServerThatTheClientWillStart) {
   EXPECT_EQ(ask_daemon("get_default_device_pinned_mem_limit " + kUuid), "7G\n");
   EXPECT_EQ(ask_daemon("get_default_active_thread_percentage"), "5.5\n");
   (void)start_client({"--hold"});
-  EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
+  EXPECT_THAT(output().back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
 }
 
 // Promise: mps/limits/limits: A grant's limits are set as defaults and on a running server.
@@ -54,8 +54,8 @@ TEST_F(PoolAdmissionLimits, SetsARunningServerToo) {
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + server() + " " + kUuid), "7G\n");
   EXPECT_EQ(ask_daemon("get_active_thread_percentage " + server()), "5.5\n");
   (void)start_client({"--hold"});
-  EXPECT_THAT(output_.back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
-  EXPECT_THAT(output_.front(), HasSubstr("\"limit\":" + std::to_string(14377ull << 20))) << "keeps what it began with";
+  EXPECT_THAT(output().back(), HasSubstr("\"limit\":" + std::to_string(7188ull << 20)));
+  EXPECT_THAT(output().front(), HasSubstr("\"limit\":" + std::to_string(14377ull << 20))) << "keeps what it began with";
 }
 
 // Promise: mps/limits/limits: A server that started meanwhile gets the grant's limits too.
@@ -192,7 +192,7 @@ TEST_F(PoolOfTwo, ADeviceThatTheGrantDoesNotHoldGivesNoContext) {
   serve(both_);
   EXPECT_EQ(set_limits(second_alone_), "set");
   (void)start_client({"--hold", "--all-devices"});
-  EXPECT_THAT(output_.back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
+  EXPECT_THAT(output().back(), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY"));
 }
 
 }  // namespace

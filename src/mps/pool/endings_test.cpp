@@ -36,8 +36,7 @@ class EndingsTest : public ::testing::Test {
     endings_ = std::make_unique<Endings>(*loop_, *os::Dir::open(scratch_.path()));
   }
   os::ProcessRef process() {
-    auto made = os::Process::start(
-        *loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](const auto&) {}, [](os::ExitNote) {});
+    auto made = os::Process::start(*loop_, {.argv = {"/bin/sleep", "600"}, .kill_on_drop = true}, [](os::ExitNote) {});
     EXPECT_TRUE(made);
     processes_.push_back(*std::move(made));
     return processes_.back()->ref();

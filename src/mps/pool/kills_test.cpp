@@ -72,9 +72,8 @@ TEST_F(PoolKills, FiftyOfTheServerLeaveNoProcessAndNoDescriptorAndNeedNoOtherDae
       clients_.clear();
       (void)until([&] { return server() != 0; }, 5s);
     }
-    ASSERT_NE(server(), 0) << i << ": " << output_.back();
+    ASSERT_NE(server(), 0) << i << ": " << output().back();
     history_.clear();
-    output_.clear();
   }
   for (const pid_t pid : pids) EXPECT_FALSE(runs(pid)) << pid;
   EXPECT_EQ(pool_->daemon_pid(), daemon);

@@ -140,7 +140,7 @@ class Prover {
     for (const char* word : {"--json", "--seconds", "0", "--deadline"}) command.argv.push_back(word);
     command.argv.push_back(fmt::format("{:.3f}", std::chrono::duration<double>(deadline()).count()));
     if (device_ < devices.size()) command.env["CUDA_VISIBLE_DEVICES"] = devices[device_];
-    run_ = std::make_unique<os::Run>(loop_, std::move(command), "", kStages * deadline(),
+    run_ = std::make_unique<os::Run>(loop_, std::move(command), kStages * deadline(),
                                      [this](const Result<os::Ended>& end) { ended(end); });
     own_.insert(pid());
   }

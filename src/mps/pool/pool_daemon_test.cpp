@@ -261,8 +261,8 @@ TEST_F(PoolTest, ChangesTheLimitsOfARunningServerForClientsToCome) {
   EXPECT_EQ(ask_daemon("get_active_thread_percentage " + std::to_string(server)), "20.0\n");
   EXPECT_EQ(ask_daemon("get_device_pinned_mem_limit " + std::to_string(server) + " " + kUuid), "28G\n");
   (void)start_client({"--hold"});
-  EXPECT_THAT(output_.front(), HasSubstr("\"runs_on\":12"));
-  EXPECT_THAT(output_.back(), HasSubstr("\"runs_on\":26"));
+  EXPECT_THAT(output().front(), HasSubstr("\"runs_on\":12"));
+  EXPECT_THAT(output().back(), HasSubstr("\"runs_on\":26"));
 }
 
 // Promise: mps/limits/limits: Limits that a foreign process changed are restored.

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,18 +130,19 @@ class PoolTest : public ::testing::Test {
   pid_t start_client(const std::vector<std::string>& options) {
     os::Command command{.argv = {standins() + "/sim-cuda"}, .env = target().env, .kill_on_drop = true};
     command.argv.insert(command.argv.end(), options.begin(), options.end());
-    const std::size_t lines = output_.size();
-    auto process = os::Process::start(
-        *loop_, command,
-        [this](const std::string& line) {
-          output_.push_back(line);
-          wake();
-        },
-        [this](os::ExitNote) { wake(); });
+    command.output = printed_.get();
+    const auto before = output();
+    auto process = os::Process::start(*loop_, command, [this](os::ExitNote) { wake(); });
     EXPECT_TRUE(process) << to_string(process.error());
-    EXPECT_TRUE(until([&] { return output_.size() > lines; })) << "the client did not attach";
+    EXPECT_TRUE(until([&] { return output().size() > before.size(); })) << "the client did not attach";
     clients_.push_back(*std::move(process));
     return clients_.back()->ref().pid;
+  }
+  // Lines of all clients.
+  std::vector<std::string> output() const {
+    const auto text = os::read_file("/proc/self/fd/" + std::to_string(printed_.get())).value_or("");
+    const auto lines = lines_of(text);
+    return {lines.begin(), lines.end()};
   }
   std::string pipe() const { return scratch_ / "pools/gpu-3f2a1b4c/pipe"; }
 
@@ -149,7 +151,7 @@ class PoolTest : public ::testing::Test {
   SupervisorSettings fast_;
   std::unique_ptr<PoolDaemon> pool_;
   std::vector<Supervisor> history_;
-  std::vector<std::string> output_;  // of clients
+  os::Fd printed_{::memfd_create("clients", MFD_CLOEXEC)};
   std::vector<std::unique_ptr<os::Process>> clients_;
   std::function<bool()> check_;
   os::Loop::Id poll_ = 0;

@@ -238,7 +238,7 @@ TEST_F(PoolProof, ReportsTheCulpritOfAFaultAndOfADeath) {
   clients_.clear();
   const pid_t other = start_client({"--allocate", "1G", "--hold"});
   const pid_t killed = start_client({"--allocate", "1G", "--kernel-ms", "200", "--queue", "2", "--hold"});
-  ASSERT_TRUE(until([&] { return output_.back().find("launch") != std::string::npos; }));
+  ASSERT_TRUE(until([&] { return output().back().find("launch") != std::string::npos; }));
   ASSERT_EQ(::kill(killed, SIGKILL), 0);
   ASSERT_TRUE(until([&] { return pool_->faults().last().size() == 2; }));
   EXPECT_EQ(pool_->faults().last()[1].kind, FaultKind::kUncleanExit);

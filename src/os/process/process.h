@@ -1,13 +1,13 @@
 #pragma once
 // Watched child processes: started from an argument list (never a shell string) and held by pidfd, so that a signal
 // never reaches another process that reuses the pid. Destroying a Process kills the child only with kill_on_drop;
-// otherwise the child is still reaped, but its output meets a closed pipe. A process that is not our child costs
-// nothing after its object is destroyed. Objects must be destroyed before their loop. Loop thread only; starting is
-// safe beside gRPC's threads, because the child only calls exec (no fork handlers run).
+// otherwise the child is still reaped. A process that is not our child costs nothing after its object is destroyed.
+// Objects must be destroyed before their loop. Loop thread only; starting is safe beside gRPC's threads, because the
+// child only calls exec (no fork handlers run).
 //
-// A child starts with: all signals at their defaults and unblocked; stdin from /dev/null or given; stdout and stderr in
-// one pipe, or the given descriptors; no other descriptor of ours; a process group of its own (Ctrl-C at a terminal
-// reaches only us). This is the only place that starts processes.
+// A child starts with: all signals at their defaults and unblocked; stdin from the given text or descriptor; stdout and
+// stderr in one file in memory, or the given descriptors; no other descriptor of ours; a process group of its own
+// (Ctrl-C at a terminal reaches only us). This is the only place that starts processes.
 #include <sys/types.h>
 
 #include <compare>
@@ -40,18 +40,16 @@ struct Command {
   std::vector<std::string> argv = {};           // argv[0] is the path to execute
   std::map<std::string, std::string> env = {};  // the whole environment of the child
   std::string work_dir = {};                    // "" = ours
+  std::string text = {};                        // what it reads from its 0, without `input`
   bool kill_on_drop = false;
   int input = -1;                            // becomes the child's 0; -1: as above. All of these stay the caller's.
-  int output = -1;                           // becomes its 1 and 2, and on_output gets nothing; -1: as above
+  int output = -1;                           // becomes its 1 and 2; -1: as above
   int errors = -1;                           // becomes its 2, if given
   int kept = -1;                             // becomes its 3, if given
   bool foreground = false;                   // stays in our process group: it may ask the person at the terminal
   std::vector<BeforeExec> before_exec = {};  // in this order; the first that fails ends the child
   bool die_with_parent = false;              // PR_SET_PDEATHSIG SIGKILL: when the thread that started it ends
 };
-
-inline constexpr std::size_t kLongestOutputLine =
-    16384;  // of a longer line, the beginning is delivered, marked with "…"
 
 struct ExitNote {
   bool signalled = false;
@@ -86,11 +84,11 @@ bool runs(const ProcessRef& process);                    // false also of one th
 // the name in field 2, which may hold blanks and parentheses, so fields are counted from the last ')'. Pure; fuzzed.
 std::optional<ProcessSight> parse_stat(std::string_view text);
 
-// Private to os/process: starts a Command and returns the child and the ends of its pipes.
+// Private to os/process: starts a Command.
 struct Spawned {
   pid_t pid = 0;
   Fd pidfd;
-  Fd output;  // reading end of stdout and stderr, non-blocking; none if the command has an output
+  Fd output;  // the file in memory; none if the command has an output
 };
 Result<Spawned> spawn(const Command& command);
 
@@ -117,31 +115,35 @@ std::string program_in_path(const std::string& name, std::string_view path);
 
 class Process {
  public:
-  // on_output gets whole lines of stdout and stderr together, without line ends. on_exit runs once, after the last line
-  // that the child itself wrote (a grandchild may hold the pipe open; its lines are not awaited). Both run in callbacks
-  // of the loop, never inside start(), and may destroy the Process. kNotFound, kDenied, …: argv[0] could not be
-  // executed.
+  // on_exit runs once, in a callback of the loop, never inside start(), and may destroy the Process. kNotFound,
+  // kDenied, …: argv[0] could not be executed.
   static Result<std::unique_ptr<Process>> start(Loop& loop, const Command& command,
-                                                std::function<void(const std::string& line)> on_output,
                                                 std::function<void(ExitNote)> on_exit);
-  // Watches a running process, ours or not, by pidfd, without output. The exit status of a foreign process is unknown
-  // (code -1). kNotFound if it has exited, also if another process reuses its pid.
+  // Watches a running process, ours or not, by pidfd. The exit status of a foreign process is unknown (code -1).
+  // kNotFound if it has exited, also if another process reuses its pid.
   static Result<std::unique_ptr<Process>> adopt(Loop& loop, const ProcessRef& ref,
                                                 std::function<void(ExitNote)> on_exit);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
-  ProcessRef ref() const;
-  bool running() const;
-  Status signal(int number);  // does nothing after its exit
+  ProcessRef ref() const { return ref_; }
+  bool running() const { return static_cast<bool>(pidfd_); }
+  Status signal(int number);           // does nothing after its exit
+  Result<std::string> output() const;  // what it has printed so far; "" if the command has an output
 
  private:
-  class Watched;
-  Process(std::shared_ptr<Watched> watched, bool kill_on_drop)
-      : watched_(std::move(watched)), kill_on_drop_(kill_on_drop) {}
+  Process(Loop& loop, ProcessRef ref, Fd pidfd, bool is_our_child);
+  Status watch(std::function<void(ExitNote)> on_exit);
+  void ended();
 
-  std::shared_ptr<Watched> watched_;
-  bool kill_on_drop_;
+  Loop& loop_;
+  ProcessRef ref_;
+  Fd pidfd_;  // open until the process is known to have exited
+  Fd output_;
+  bool is_our_child_;
+  bool kill_on_drop_ = false;
+  Loop::Id watch_ = 0;
+  std::function<void(ExitNote)> on_exit_;
 };
 
 struct Ended {
@@ -152,21 +154,17 @@ struct Ended {
 // Runs a program to its end. Dropping it kills the program, and `done` is not called.
 class Run {
  public:
-  // `input`: its standard input, unless the command has one. `done` runs once, in a callback of its own, and may
-  // destroy this. kTimeout: the program has not ended by the deadline, and is killed. Other errors: it could not be
-  // run.
-  Run(Loop& loop, Command command, const std::string& input, Duration deadline,
-      std::function<void(const Result<Ended>&)> done);
+  // `done` runs once, in a callback of its own, and may destroy this. kTimeout: the program has not ended by the
+  // deadline, and is killed. Other errors: it could not be run.
+  Run(Loop& loop, Command command, Duration deadline, std::function<void(const Result<Ended>&)> done);
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
   pid_t pid() const { return process_ ? process_->ref().pid : 0; }  // 0: it does not run
 
  private:
-  Status start(Loop& loop, Command command, const std::string& input);
   void finish(const Result<Ended>& ended);
 
   std::function<void(const Result<Ended>&)> done_;
-  Fd output_;
   std::unique_ptr<Process> process_;
   Timer timer_;
 };

@@ -3,6 +3,7 @@
 // values that were prepared before.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -104,14 +105,13 @@ Result<Fd> above_targets(int fd) {
   return duplicate;
 }
 
-// A pipe. Its writing end, which the child gets, is above its 0 to 3.
-Status make_pipe(Fd& reading, Fd& writing) {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return fail_errno("cannot start a process", "pipe2");
-  reading = Fd(fds[0]);
-  const Fd end(fds[1]);
-  TRY(writing, above_targets(end.get()));
-  return {};
+// A file in memory that holds `content`; who gets it reads and writes at its beginning.
+Result<Fd> memory_file(std::string_view content) {
+  Fd file(::memfd_create("tranche", MFD_CLOEXEC));
+  if (!file) return fail_errno("cannot start a process", "memfd_create");
+  if (::pwrite(file.get(), content.data(), content.size(), 0) != static_cast<ssize_t>(content.size()))
+    return fail_errno("cannot start a process", "memfd");
+  return file;
 }
 
 // Arguments for execve: pointers and a final null pointer, valid while `strings` is unchanged.
@@ -181,15 +181,21 @@ Result<Spawned> spawn(const Command& command) {
   const auto env = pointers_to(settings);
 
   Spawned spawned;
-  const Fd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (!nothing) return fail_errno("cannot start a process", "/dev/null");
-  TRY(const Fd in, above_targets(command.input >= 0 ? command.input : nothing.get()));
+  TRY(const Fd text, memory_file(command.text));
+  TRY(const Fd in, above_targets(command.input >= 0 ? command.input : text.get()));
   TRY(Fd out, above_targets(command.output));
-  if (!out) TRY_STATUS(make_pipe(spawned.output, out));
+  if (!out) {
+    TRY(spawned.output, memory_file(""));
+    TRY(out, above_targets(spawned.output.get()));
+  }
   TRY(const Fd kept, above_targets(command.kept));
   TRY(const Fd errors, above_targets(command.errors));
-  Fd failure, report;
-  TRY_STATUS(make_pipe(failure, report));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot start a process", "pipe2");
+  const Fd failure(ends[0]);
+  Fd low(ends[1]);
+  TRY(Fd report, above_targets(low.get()));
+  low.reset();
 
   child.input = in.get();
   child.output = out.get();
@@ -199,7 +205,6 @@ Result<Spawned> spawn(const Command& command) {
   spawned.pid = start_with_signals_blocked(&plan);
   if (spawned.pid < 0) return fail_errno("cannot start a process", path);
   report.reset();
-  out.reset();
   Failure failed;
   ssize_t got = 0;
   while ((got = ::read(failure.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
@@ -218,7 +223,6 @@ Result<Spawned> spawn(const Command& command) {
     return std::unexpected(within(std::move(pidfd).error(), path));
   }
   spawned.pidfd = std::move(*pidfd);
-  if (spawned.output) ::fcntl(spawned.output.get(), F_SETFL, O_RDONLY | O_NONBLOCK);
   return spawned;
 }
 

@@ -1,5 +1,6 @@
 #include "programs/demo/demo_program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,7 +9,6 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
-#include <list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -30,37 +30,21 @@
 namespace tranche::programs {
 namespace {
 
-constexpr const char* kResource = "nvidia.com/gpu.shared";
-
 // Enough for pods to use a sensible part of their share. An unknown model gets little.
 std::uint32_t memory_gib(std::string_view profile) {
   const auto* model = gpu::find_model(profile);
   return model == nullptr ? 8 : model->memory_mib / 1024;
 }
 
-// One pod's container: holds `slots` slots and uses `percent` of their limits.
-std::string container(std::uint32_t slots, const std::string& size, bool stays, const char* indent) {
-  return fmt::format(
-      "{0}containers:\n{0}- name: main\n{0}  command: [sim-cuda, --allocate, {1}{2}]\n"
-      "{0}  resources: {{limits: {{{3}: {4}}}}}\n",
-      indent, size, stays ? ", --hold" : "", kResource, slots);
-}
-
-std::string part_of(const DemoOptions& options, std::uint32_t slots, std::uint32_t percent) {
+// Holds `slots` slots and uses `percent` of their memory.
+std::string pod(const DemoOptions& options, const std::string& name, std::uint32_t slots, std::uint32_t percent,
+                bool stays = true) {
   const std::uint64_t mib = std::uint64_t{1024} * memory_gib(options.profile) * slots / options.slots * percent / 100;
-  return fmt::format("{}MiB", std::max<std::uint64_t>(mib, 64));
-}
-
-std::string deployment(const char* name, std::uint32_t replicas, std::uint32_t slots, const std::string& size) {
   return fmt::format(
-      "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {}}}\nspec:\n  replicas: {}\n  template:\n    "
-      "spec:\n{}",
-      name, replicas, container(slots, size, true, "      "));
-}
-
-std::string pod(const char* name, std::uint32_t slots, const std::string& size, bool stays) {
-  return fmt::format("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec:\n  restartPolicy: Never\n{}", name,
-                     container(slots, size, stays, "  "));
+      "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {}}}\nspec:\n  restartPolicy: Never\n  containers:\n"
+      "  - name: main\n    command: [sim-cuda, --allocate, {}MiB{}]\n"
+      "    resources: {{limits: {{nvidia.com/gpu.shared: {}}}}}\n",
+      name, std::max<std::uint64_t>(mib, 64), stays ? ", --hold" : "", slots);
 }
 
 // The files of a demonstration: the simulated node, its configuration and its pods, as text.
@@ -84,13 +68,17 @@ std::string scene_pods(const DemoOptions& options) {
   const std::uint32_t half = std::max(1u, options.slots / 2);
   const std::uint32_t fifth = std::max(1u, options.slots / 5);
   std::string text;
-  text += deployment("train", options.gpus > 1 ? 1 : 0, whole, part_of(options, whole, 80));
-  text += deployment("finetune", options.gpus > 2 ? 2 : 0, half, part_of(options, half, 60));
-  text += deployment("inference", std::min(4u, options.gpus), fifth, part_of(options, fifth, 45));
-  text += deployment("notebook", std::min(6u, options.slots), 1, part_of(options, 1, 15));
-  text += pod("greedy", 1, part_of(options, 2, 100), false);  // twice its share: MPS refuses it, so it fails
-  text += pod("batch", whole > 2 ? whole - 2 : whole, part_of(options, half, 50), true);
-  text += pod("big-train", whole, part_of(options, whole, 80), true);
+  const auto several = [&](std::string name, std::uint32_t count, std::uint32_t slots, std::uint32_t percent) {
+    name += '-';
+    for (std::uint32_t n = 0; n < count; ++n) text += pod(options, name + std::to_string(n), slots, percent);
+  };
+  several("train", options.gpus > 1 ? 1 : 0, whole, 80);
+  several("finetune", options.gpus > 2 ? 2 : 0, half, 60);
+  several("inference", std::min(4u, options.gpus), fifth, 45);
+  several("notebook", std::min(6u, options.slots), 1, 15);
+  text += pod(options, "greedy", 1, 200, false);  // MPS refuses it, so it fails
+  text += pod(options, "batch", whole > 2 ? whole - 2 : whole, 30);
+  text += pod(options, "big-train", whole, 80);
   return text;
 }
 
@@ -104,17 +92,12 @@ using namespace std::chrono_literals;
 using Json = nlohmann::json;
 
 constexpr Duration kRedrawEvery = 500ms;
+constexpr Duration kSettleWithin = 60s;
 constexpr Duration kStopWithin = 10s;
 constexpr int kQuietLooks = 3;
-constexpr std::size_t kLinesKept = 12;
+constexpr std::size_t kLinesShown = 12;
 constexpr std::size_t kLargestState = 16 << 20;
 constexpr const char* kClear = "\033[H\033[2J";
-
-struct Part {
-  std::string name;
-  std::unique_ptr<os::Process> process{};
-  std::vector<std::string> last_lines{};  // for the report when the process dies
-};
 
 Result<std::string> find_standins(const DemoOptions& options, const std::string& self) {
   const std::filesystem::path bin = std::filesystem::path(self).parent_path();
@@ -163,7 +146,7 @@ class Demo {
     // SIGPIPE: the reader of standard output has exited (`tranche demo | head`), and the scratch directory must be
     // removed.
     TRY_STATUS(loop_->on_signals({SIGINT, SIGTERM, SIGHUP, SIGPIPE}, [this](int) { finish(0); }));
-    give_up_at_ = loop_->now() + std::chrono::seconds(options_.settle_seconds);
+    give_up_at_ = loop_->now() + kSettleWithin;
     TRY_STATUS(start_all());
     look();
     loop_->run();
@@ -207,26 +190,25 @@ class Demo {
 
   Status start(const std::string& name, std::vector<std::string> argv) {
     os::Command command{.argv = std::move(argv), .env = env_, .kill_on_drop = true, .die_with_parent = true};
-    Part& part = parts_.emplace_back(Part{.name = name});
-    auto process = os::Process::start(
-        *loop_, command,
-        [&part](const std::string& line) {
-          part.last_lines.push_back(line);
-          if (part.last_lines.size() > kLinesKept) part.last_lines.erase(part.last_lines.begin());
-        },
-        [this, &part](os::ExitNote note) { part_ended(part, note); });
+    const os::Fd log(::open(log_of(name).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+    if (!log) return fail_errno("cannot write a log", log_of(name));
+    command.output = log.get();
+    auto process = os::Process::start(*loop_, command, [this, name](os::ExitNote note) { part_ended(name, note); });
     if (!process) return std::unexpected(within(std::move(process).error(), "cannot start " + name));
-    part.process = *std::move(process);
+    parts_[name] = *std::move(process);
     return {};
   }
 
-  void part_ended(const Part& part, os::ExitNote note) {
+  void part_ended(const std::string& name, os::ExitNote note) {
     if (stopping_) {
-      if (part.name == stopping_part_) stop_next();
+      if (name == stopping_part_) stop_next();
       return;
     }
-    trouble_ = fmt::format("{} {}", part.name, os::to_string(note));
-    for (const auto& line : part.last_lines) trouble_ += "\n    " + line;
+    const std::string log = os::read_file(log_of(name), kLargestState).value_or("");
+    const auto lines = lines_of(log);
+    trouble_ = fmt::format("{} {}", name, os::to_string(note));
+    for (auto n = lines.size() - std::min(lines.size(), kLinesShown); n < lines.size(); ++n)
+      trouble_ += "\n    " + std::string(lines[n]);
     finish(1);
   }
 
@@ -240,7 +222,7 @@ class Demo {
     if (!options_.once || done || late) show(status, kubelet);
     if (options_.once && done) return finish(0);
     if (options_.once && late) {
-      trouble_ = fmt::format("the node did not settle within {} seconds", options_.settle_seconds);
+      trouble_ = "the node did not settle within a minute";
       return finish(1);
     }
     loop_->after(options_.once ? 100ms : kRedrawEvery, [this] { look(); });
@@ -316,16 +298,17 @@ class Demo {
   // Ends tenants first (they belong to the kubelet stand-in), then the agent, then the daemons that served them.
   void stop_next() {
     for (const char* name : {"sim-kubelet", "tranche node", "tranche mps"}) {
-      const auto part = std::ranges::find(parts_, name, &Part::name);
-      if (part == parts_.end() || !part->process->running()) continue;
+      const auto& process = parts_[name];
+      if (!process || !process->running()) continue;
       stopping_part_ = name;
-      (void)part->process->signal(SIGTERM);
+      (void)process->signal(SIGTERM);
       return;
     }
     loop_->stop();
   }
 
   std::string path(std::string_view name) const { return dir_ + "/" + std::string(name); }
+  std::string log_of(const std::string& part) const { return path(part.substr(part.rfind(' ') + 1) + ".log"); }
 
   DemoOptions options_;
   std::string dir_;
@@ -333,7 +316,7 @@ class Demo {
   std::string self_;
   std::map<std::string, std::string> env_;
   std::unique_ptr<os::Loop> loop_;
-  std::list<Part> parts_;  // in their places, which callbacks have
+  std::map<std::string, std::unique_ptr<os::Process>> parts_;  // by name
   bool stopping_ = false;
   std::string stopping_part_;  // the part that is being waited for
   int exit_code_ = 0;

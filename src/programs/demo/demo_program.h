@@ -16,8 +16,7 @@ struct DemoOptions {
   std::string standins;     // "" = ../standins beside the program, or ../libexec/tranche/standins
   bool once = false;        // print one report once everything has settled, then exit
   bool json = false;
-  bool keep = false;                  // do not delete the scratch directory
-  std::uint32_t settle_seconds = 30;  // give up after this time
+  bool keep = false;  // do not delete the scratch directory
 };
 
 // Returns 0, or 1 if something did not start in time; the report then names it.

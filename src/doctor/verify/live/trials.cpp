@@ -34,11 +34,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kLongestOutput = 64 << 10;
 constexpr int kBySignal = 128;
 // A CUDA start, a context, the kernels, and what it was asked to do; each stage has the probe's own deadline.
 constexpr Duration kLongestProbe = std::chrono::seconds(300);
 constexpr Duration kLongestWait = std::chrono::seconds(60);  // a CUDA start, or the keeper's 5 s, on a busy node
+constexpr Duration kLookAgain = std::chrono::milliseconds(50);
 constexpr Duration kQueueRunsOut = std::chrono::seconds(2);  // of a probe that was stopped
 
 enum class ProbePlace {
@@ -58,7 +58,6 @@ struct Probes {
   struct Running {
     os::Timer timer;
     bool ended = false;
-    bool computes = false;
     ProbeRun run = {};
     std::unique_ptr<os::Process> process = {};
   };
@@ -80,20 +79,12 @@ struct Probes {
       command.env["CUDA_MPS_PIPE_DIRECTORY"] = grant.endpoint;
     }
     Running* self = probe.get();
-    auto process = os::Process::start(
-        loop, command,
-        [this, self](const std::string& line) {
-          if (line == "computing") {
-            self->computes = true;
-            loop.stop();
-          }
-          if (self->run.output.size() < kLongestOutput) self->run.output += line + '\n';
-        },
-        [this, self](os::ExitNote note) {
-          self->ended = true;
-          self->run.status = note.signalled ? kBySignal + note.code : note.code;
-          loop.stop();
-        });
+    auto process = os::Process::start(loop, command, [this, self](os::ExitNote note) {
+      self->ended = true;
+      self->run.status = note.signalled ? kBySignal + note.code : note.code;
+      self->run.output = self->process->output().value_or("");
+      loop.stop();
+    });
     if (!process) {
       probe->ended = true;
       probe->run.not_started = to_string(process.error());
@@ -123,16 +114,16 @@ struct Probes {
 
   static bool has_ended(const Started& probe) { return probe->ended; }
   // With --stages: launches are in flight.
-  static bool computes_or_ended(const Started& probe) { return probe->ended || probe->computes; }
+  static bool computes_or_ended(const Started& probe) {
+    return probe->ended || probe->process->output().value_or("").contains("computing\n");
+  }
   // Runs the loop until so() is true; false: not within a minute.
   bool until(const std::function<bool()>& so) {
-    bool late = false;
-    os::Timer timer(loop);
-    timer.start(kLongestWait, [&] {
-      late = true;
-      loop.stop();
-    });
-    while (!so() && !late) loop.run();
+    os::Timer look(loop);
+    for (const auto late = loop.now() + kLongestWait; !so() && loop.now() < late;) {
+      look.start(kLookAgain, [this] { loop.stop(); });
+      loop.run();
+    }
     return so();
   }
 
