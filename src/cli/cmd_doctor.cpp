@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,10 +16,8 @@
 #include "doctor/check/check.h"
 #include "doctor/reset/reset_program.h"
 #include "doctor/verify/live/verify_program.h"
-#include "kube/access.h"
 #include "kube/client/ask_once.h"
 #include "kube/client/find_access.h"
-#include "kube/object.h"
 #include "mps/limits/limits.h"
 #include "os/socket/status_socket.h"
 #include "probe/main.h"
@@ -51,38 +48,6 @@ int check_config(const CheckHeld& held, const config::ConfigView& config, int wi
   return usable ? 0 : 2;
 }
 
-constexpr std::size_t kMostClaimsAsked = 100;
-
-// What the API server has for claims. Each request has a deadline of its own; the first that is not answered is the
-// last.
-void ask_for_claims(doctor::DraLook& look, const std::string& agent_status, const config::Environment& environment) {
-  const auto access = kube::PersonsAccess({}, environment).get();
-  if (!access) {
-    look.why_no_server = to_string(access.error());
-    return;
-  }
-  look.server = access->server.url();
-  const auto ask = [&](const std::string& path) -> kube::KubeAnswer {
-    if (!look.why_no_server.empty()) return {};
-    const auto answer = kube::ask_once(*access, &kube::KubeClient::get, path);
-    if (answer) return *answer;
-    look.why_no_server = to_string(answer.error());
-    return {};
-  };
-  const std::string api = "/apis/resource.k8s.io/v1";
-  look.group = ask(api);
-  if (look.group.status != kube::http::kOk) return;
-  look.classes = ask(api + "/deviceclasses");
-  const auto status = json_of(agent_status);
-  for (const auto& claim : list_at(map_at(status, "dra"), "claims")) {
-    if (look.claims.size() == kMostClaimsAsked) break;
-    const std::string path =
-        fmt::format("{}/namespaces/{}/resourceclaims/{}", api, kube::percent_encoded(text_at(claim, "namespace")),
-                    kube::percent_encoded(text_at(claim, "name")));
-    look.claims[text_at(claim, "uid")] = ask(path);
-  }
-}
-
 int check_node(CheckHeld& held, const config::ConfigView& config, const Process& process) {
   doctor::CheckOptions& o = held.node;
   o.search_path = config::variable(process.environment, "PATH", o.search_path);
@@ -94,7 +59,14 @@ int check_node(CheckHeld& held, const config::ConfigView& config, const Process&
     o.driver_root = mounted;
   o.agent_status = os::ask(held.run_dir + "/node.sock", "status", std::chrono::seconds(2)).value_or("");
   o.dra.config = config.config.dra;
-  if (o.dra.config.devices != config::DraDevices::kNone) ask_for_claims(o.dra, o.agent_status, process.environment);
+  if (o.dra.config.devices != config::DraDevices::kNone) {
+    const auto access = kube::PersonsAccess({}, process.environment).get();
+    if (access) o.dra.server = access->server.url();
+    o.dra.ask = [access](const std::string& path) -> Result<kube::KubeAnswer> {
+      if (!access) return std::unexpected(access.error());
+      return kube::ask_once(*access, &kube::KubeClient::get, path);
+    };
+  }
   if (!config.config.flags.mps_root.empty()) o.mps_root = config.config.flags.mps_root;
   const std::string mps_socket = doctor::under_root(o, o.mps_root) + "/mps.sock";
   o.mps_status = os::ask(mps_socket, "status", std::chrono::seconds(2)).value_or("");
@@ -216,10 +188,7 @@ void add_reset(CLI::App& app, Process& process) {
   add_node_paths(*command, o);
   add_mps_root_here(*command, o.mps_root_here);
   add_mps_control(*command, o.mps_control);
-  add_own_option(
-      *command, "--kubeconfig", o.kubeconfig,
-      "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or the service "
-      "account of this pod");
+  add_kubeconfig(*command, o.kubeconfig, "");
   add_variable_option(*command, "--node-name", o.node_name,
                       "what the cluster calls this node: its labels of ours are removed; left alone by default");
   add_strict(*command, o.unknown_keys);

@@ -284,11 +284,7 @@ void add_plan(CLI::App& app, Process& process) {
       command->add_option("--against", options->against,
                           "a second configuration file: what the first changes, with --pods also where pods land");
   against->type_name("FILE")->excludes(nodes);
-  add_own_option(*command, "--kubeconfig", options->kubeconfig.files,
-                 "how --pods cluster reaches the API server; default: $KUBECONFIG (one file or several), "
-                 "~/.kube/config, or the service account of this pod");
-  command->add_option("--context", options->kubeconfig.context,
-                      "with --pods cluster: context of the kubeconfig; default: the current one");
+  add_kubeconfig(*command, options->kubeconfig, "with --pods cluster: ");
   add_variable_option(*command, "--node-name", options->node_name,
                       "with --pods: what the cluster calls the node; pods of other nodes are left out");
   command->add_flag("--json", options->json, "the plan, simulation and differences as JSON (docs/reference/plan.md)");

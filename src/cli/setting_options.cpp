@@ -127,15 +127,18 @@ void apply(const LogOptions& options) {
                  enum_of<log::Level>(options.level).value_or(log::Level::kInfo));
 }
 
-void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where) {
+void add_kubeconfig(CLI::App& command, kube::KubeconfigChoice& choice, const std::string& where) {
   command
-      .add_option("--kubeconfig", asked.kubeconfig.files,
+      .add_option("--kubeconfig", choice.files,
                   where +
                       "how to reach the API server; default: $KUBECONFIG (one file or several), ~/.kube/config, or "
                       "the service account of the pod")
       ->envname("KUBECONFIG");
-  command.add_option("--context", asked.kubeconfig.context,
-                     where + "context of the kubeconfig; default: the current one");
+  command.add_option("--context", choice.context, where + "context of the kubeconfig; default: the current one");
+}
+
+void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where) {
+  add_kubeconfig(command, asked.kubeconfig, where);
   command.add_option("--namespace", asked.pod_namespace, where + "namespace of the agents; other pods are not asked");
   command.add_option("--selector", asked.selector, where + "labels of the agents' pods");
   command.add_option("--status-port", asked.status_port,

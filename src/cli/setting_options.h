@@ -75,8 +75,9 @@ struct ClusterOptions {
   observe::AgentsAsked asked;
   std::optional<kube::PersonsAccess> access;  // of the first ask_agents()
 };
-// --kubeconfig, --context, --namespace, --selector and --status-port; `where` is the prefix of their help: "",
-// "with --cluster: ".
+// --kubeconfig and --context; `where` is the prefix of their help: "", "with --cluster: ".
+void add_kubeconfig(CLI::App& command, kube::KubeconfigChoice& choice, const std::string& where);
+// The same and --namespace, --selector and --status-port.
 void add_agents_options(CLI::App& command, observe::AgentsAsked& asked, const std::string& where);
 // --cluster, and the options above.
 void add_cluster_options(CLI::App& command, ClusterOptions& options, const Process& process);

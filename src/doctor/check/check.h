@@ -3,7 +3,7 @@
 // no rights except to read; reports what it may not read. Looks up every path below a root, so that it can check
 // fixture trees and mounted host roots. One thread; blocks.
 #include <filesystem>
-#include <map>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,14 +18,12 @@
 
 namespace tranche::doctor {
 
-// The answers to the caller's questions, for the checks of Dynamic Resource Allocation.
+// For the checks of Dynamic Resource Allocation.
 struct DraLook {
-  config::Dra config;         // which GPUs, by which driver, and whether they are partitioned on demand
-  std::string server;         // the API server's address
-  std::string why_no_server;  // "" = it was asked
-  kube::KubeAnswer group;     // /apis/resource.k8s.io/v1
-  kube::KubeAnswer classes;   // the list of device classes
-  std::map<std::string, kube::KubeAnswer> claims;  // by UID: the ResourceClaim of each prepared claim
+  config::Dra config;  // which GPUs, by which driver, and whether they are partitioned on demand
+  std::string server;  // the API server's address
+  // The API server's answer to GET; an Error: it cannot be asked, or gives none.
+  std::function<Result<kube::KubeAnswer>(const std::string& path)> ask;
 };
 
 struct CheckOptions {

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -24,12 +23,6 @@ bool has_gpu_spec(const CheckOptions& options, const std::string& folder) {
   return false;
 }
 
-// Whether a program accepts connections on the socket. Where that cannot be tried it counts as one.
-bool listens(const std::string& path) {
-  const auto connected = os::connect_to(path);
-  return connected || connected.error().code != ECONNREFUSED;
-}
-
 }  // namespace
 
 void check_kubelet(const CheckOptions& options, Findings& findings) {
@@ -46,7 +39,7 @@ void check_kubelet(const CheckOptions& options, Findings& findings) {
   for (const std::string& name : os::names_in(under_root(options, plugins))) {
     const bool ours = entry_at(status, "resources", "endpoint", name).is_object();
     if (name.starts_with("nvidia") && name.ends_with(".sock") && !ours &&
-        listens(under_root(options, plugins + "/" + name)))
+        os::probe_listener(under_root(options, plugins + "/" + name)).alive)
       others.push_back(name);
   }
   if (!others.empty()) {

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/json_text.h"
 #include "base/text.h"
 #include "doctor/check/check.h"
 #include "dra/claims_shown.h"
+#include "kube/access.h"
 #include "kube/object.h"
 
 namespace tranche::doctor {
@@ -16,6 +18,9 @@ namespace {
 using Seen = nlohmann::json;
 
 namespace http = kube::http;
+
+constexpr const char* kApi = "/apis/resource.k8s.io/v1";
+constexpr std::ptrdiff_t kMostClaimsAsked = 100;
 
 void check_agents_side(const DraLook& look, const Seen& status, Findings& findings) {
   if (!status.is_object())
@@ -40,11 +45,12 @@ void check_registration(const CheckOptions& options, Findings& findings) {
 }
 
 void check_classes(const DraLook& look, Findings& findings) {
-  if (look.classes.status == http::kForbidden)
+  const auto classes = look.ask(fmt::format("{}/deviceclasses", kApi));
+  if (classes && classes->status == http::kForbidden)
     return findings.note("dra.classes", look.server, "this program has no permission to list device classes",
                          "use a kubeconfig that has it, or run: kubectl get deviceclasses");
-  if (look.classes.status != http::kOk) return;
-  const Seen listed = json_of(look.classes.body);
+  if (!classes || classes->status != http::kOk) return;
+  const Seen listed = json_of(classes->body);
   std::vector<std::string> ours;
   for (const Seen& item : list_at(listed, "items")) {
     const auto& selectors = list_at(map_at(item, "spec"), "selectors");
@@ -59,36 +65,38 @@ void check_classes(const DraLook& look, Findings& findings) {
                    "the classes have to name it");
 }
 
+// Each request has a deadline of its own; the first that is not answered is the last.
 void check_prepared(const DraLook& look, const Seen& status, Findings& findings) {
-  for (const Seen& claim : list_at(map_at(status, "dra"), "claims")) {
-    const std::string uid = text_at(claim, "uid"), name = text_at(claim, "namespace") + "/" + text_at(claim, "name");
-    const auto asked = look.claims.find(uid);
-    if (asked == look.claims.end()) continue;
-    const Seen object = json_of(asked->second.body);
-    const std::string there = text_at(map_at(object, "metadata"), "uid");
-    const bool gone = asked->second.status == http::kNotFound;
-    if (!gone && (asked->second.status != http::kOk || there == uid)) continue;
+  for (const Seen& claim : list_at(map_at(status, "dra"), "claims") | std::views::take(kMostClaimsAsked)) {
+    const std::string space = text_at(claim, "namespace"), name = text_at(claim, "name"), uid = text_at(claim, "uid");
+    const auto answer = look.ask(fmt::format("{}/namespaces/{}/resourceclaims/{}", kApi, kube::percent_encoded(space),
+                                             kube::percent_encoded(name)));
+    if (!answer) return;
+    const Seen object = json_of(answer->body);
+    const bool gone = answer->status == http::kNotFound;
+    if (!gone && (answer->status != http::kOk || text_at(map_at(object, "metadata"), "uid") == uid)) continue;
     findings.warn(
         "dra.claims", uid,
-        gone ? fmt::format("the claim {} is prepared here, and its ResourceClaim no longer exists", name)
-             : fmt::format("the claim {} is prepared here, and a new ResourceClaim of that name exists", name),
+        fmt::format("the claim {}/{} is prepared here, and {}", space, name,
+                    gone ? "its ResourceClaim no longer exists" : "a new ResourceClaim of that name exists"),
         "kubelet unprepares it when its last pod has ended; if no such pod runs (crictl pods), restart kubelet, which "
         "unprepares claims of pods that are gone");
   }
 }
 
 void check_server(const DraLook& look, const Seen& status, Findings& findings) {
-  if (!look.why_no_server.empty())
-    return findings.note("dra.server", "", "the API server was not queried: " + look.why_no_server,
+  const auto group = look.ask(kApi);
+  if (!group)
+    return findings.note("dra.server", "", "the API server was not queried: " + to_string(group.error()),
                          "run it in a pod with a service account, or set KUBECONFIG");
-  if (look.group.status == http::kNotFound)
+  if (group->status == http::kNotFound)
     return findings.fail("dra.server", look.server, "the API server does not serve resource.k8s.io/v1",
                          "use Kubernetes 1.36.2 or later (docs/guide/dra.md#requirements)");
-  if (look.group.status != http::kOk)
-    return findings.note("dra.server", look.server,
-                         fmt::format("the API server did not report whether it serves resource.k8s.io/v1 (status {})",
-                                     look.group.status),
-                         "run: kubectl api-resources --api-group=resource.k8s.io");
+  if (group->status != http::kOk)
+    return findings.note(
+        "dra.server", look.server,
+        fmt::format("the API server did not report whether it serves resource.k8s.io/v1 (status {})", group->status),
+        "run: kubectl api-resources --api-group=resource.k8s.io");
   findings.pass("dra.server", look.server, "the API server serves resource.k8s.io/v1");
   check_classes(look, findings);
   check_prepared(look, status, findings);
@@ -102,7 +110,7 @@ void check_dra(const CheckOptions& options, Findings& findings) {
   if (look.config.devices == config::DraDevices::kNone && list_at(map_at(status, "dra"), "claims").empty()) return;
   check_agents_side(look, status, findings);
   check_registration(options, findings);
-  check_server(look, status, findings);
+  if (look.ask) check_server(look, status, findings);
 }
 
 }  // namespace tranche::doctor

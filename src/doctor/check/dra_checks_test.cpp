@@ -26,10 +26,9 @@ class CheckDra : public ::testing::Test {
     look.server = "https://api";
     options_.agent_status = R"({"dra": {"driver": "gpu.tranche.io", "serving": true, "registered": true,
       "slices": {"state": "published"}, "claims": [{"namespace": "team", "name": "train", "uid": "u-1"}]}})";
-    look.group = {200, "{}"};
-    look.classes = {200, R"({"items": [{"metadata": {"name": "tranche-shared"}, "spec": {"selectors": [
-      {"cel": {"expression": "device.driver == 'gpu.tranche.io'"}}]}}]})"};
-    look.claims["u-1"] = {200, R"({"metadata": {"uid": "u-1"}})"};
+    look.ask = [this](const std::string& path) -> Result<kube::KubeAnswer> {
+      return path.ends_with("/resource.k8s.io/v1") ? group_ : path.ends_with("/deviceclasses") ? classes_ : claim_;
+    };
   }
   Findings found() const {
     Findings findings;
@@ -39,6 +38,10 @@ class CheckDra : public ::testing::Test {
 
   os::Scratch scratch_;
   CheckOptions options_;
+  kube::KubeAnswer group_{200, "{}"};
+  kube::KubeAnswer classes_{200, R"({"items": [{"metadata": {"name": "tranche-shared"}, "spec": {"selectors": [
+      {"cel": {"expression": "device.driver == 'gpu.tranche.io'"}}]}}]})"};
+  kube::KubeAnswer claim_{200, R"({"metadata": {"uid": "u-1"}})"};  // team/train
 };
 
 // Promise: check/dra: Each part that claims rest on is looked at, and what is missing is named with its remedy.
@@ -54,14 +57,14 @@ TEST_F(CheckDra, WithoutClaimsNothingIsLookedAt) {
 }
 
 TEST_F(CheckDra, AServerWithoutTheGroupIsAnError) {
-  options_.dra.group = {404, ""};
+  group_ = {404, ""};
   EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.server", "does not serve resource.k8s.io/v1")));
 }
 
 TEST_F(CheckDra, NoClassOfTheDriverIsAnError) {
-  options_.dra.classes.body = R"({"items": [{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}]})";
+  classes_.body = R"({"items": [{"spec": {"selectors": [{"cel": {"expression": "true"}}]}}]})";
   EXPECT_THAT(found(), Contains(says(Verdict::kFail, "dra.classes", "no DeviceClass selects")));
-  options_.dra.classes.status = 403;
+  classes_.status = 403;
   EXPECT_THAT(found(), Contains(says(Verdict::kNote, "dra.classes", "no permission to list")));
 }
 
@@ -82,12 +85,12 @@ TEST_F(CheckDra, SlicesThatAreNotPublishedAndADriverThatIsNotRegisteredAreErrors
 }
 
 TEST_F(CheckDra, APreparedClaimWithoutItsObjectIsNamed) {
-  options_.dra.claims["u-1"] = {404, ""};
+  claim_ = {404, ""};
   EXPECT_THAT(found(),
               Contains(says(Verdict::kWarning, "dra.claims", "team/train is prepared here, and its ResourceClaim")));
-  options_.dra.claims["u-1"] = {200, R"({"metadata": {"uid": "u-2"}})"};
+  claim_ = {200, R"({"metadata": {"uid": "u-2"}})"};
   EXPECT_THAT(found(), Contains(says(Verdict::kWarning, "dra.claims", "a new ResourceClaim of that name")));
-  options_.dra.claims["u-1"] = {500, ""};
+  claim_ = {500, ""};
   EXPECT_THAT(found(), Each(Field(&Finding::verdict, Verdict::kPass)));
 }
 

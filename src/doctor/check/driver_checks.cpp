@@ -1,7 +1,7 @@
 // The driver: kernel module, library, every GPU behind them, and the device nodes that a container with a GPU needs.
 #include <algorithm>
-#include <charconv>
 
+#include "base/text.h"
 #include "doctor/check/check.h"
 #include "gpu/driver/driver.h"
 #include "plan/select.h"
@@ -9,7 +9,7 @@
 namespace tranche::doctor {
 namespace {
 
-constexpr int kOldestDriver = 470;
+constexpr unsigned kOldestDriver = 470;
 
 std::string check_module(const CheckOptions& options, Findings& findings) {
   const std::string path = "/sys/module/nvidia/version";
@@ -31,9 +31,7 @@ void check_versions(const std::string& module, const std::string& library, const
 
 // docs/guide/install.md, "On a cluster".
 void check_age(const std::string& library, const std::string& where, Findings& findings) {
-  int release = 0;
-  const char* const end = library.data() + library.size();
-  if (std::from_chars(library.data(), end, release).ec != std::errc() || release >= kOldestDriver) return;
+  if (parse_unsigned(library.substr(0, library.find('.'))).value_or(kOldestDriver) >= kOldestDriver) return;
   findings.fail(
       "driver.version", where,
       "driver " + library + " is older than " + std::to_string(kOldestDriver) + ", the oldest that this program is for",

@@ -24,7 +24,6 @@
 #include "dra/claim_spec.h"
 #include "kube/access.h"
 #include "kube/client/ask_once.h"
-#include "kube/client/find_access.h"
 #include "kube/object.h"
 #include "kubelet/pod_resources.h"
 #include "labels/outputs.h"
@@ -217,7 +216,7 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
   const auto leave = [&](const Error& why) {
     problems.push_back("the labels of the node " + options.node_name + " are left: " + to_string(why));
   };
-  const auto access = kube::PersonsAccess({options.kubeconfig, ""}, options.environment).get();
+  const auto access = kube::PersonsAccess(options.kubeconfig, options.environment).get();
   if (!access) return leave(access.error());
   const std::string name = kube::percent_encoded(options.node_name);
   const std::string path = kube::node_path(name);

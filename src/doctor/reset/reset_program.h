@@ -5,6 +5,7 @@
 // second run changes nothing. One thread; blocks.
 #include <string>
 
+#include "kube/client/find_access.h"
 #include "node/node_program.h"
 #include "programs/mps/mps_program.h"
 
@@ -12,10 +13,10 @@ namespace tranche::doctor {
 
 // With the daemons and how they end.
 struct ResetOptions : programs::MpsOptions, node::NodePaths {
-  bool force = false;      // also while pods hold GPUs
-  bool dry_run = false;    // prints the actions and does none
-  std::string kubeconfig;  // "" = the service account of this pod
-  std::string node_name;   // "" = the Node is not changed
+  bool force = false;    // also while pods hold GPUs
+  bool dry_run = false;  // prints the actions and does none
+  kube::KubeconfigChoice kubeconfig;
+  std::string node_name;  // "" = the Node is not changed
 };
 
 // The exit status. 0: nothing of Tranche is left; 1: refused, or something could not be removed.
