@@ -168,11 +168,8 @@ void on_end(int) {
 }
 
 void write_all(std::string_view text) {
-  while (!text.empty()) {
-    const auto written = ::write(STDOUT_FILENO, text.data(), text.size());
-    if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
+  (void)std::fwrite(text.data(), 1, text.size(), stdout);
+  (void)std::fflush(stdout);
 }
 
 // The destructor restores the terminal, also after SIGINT, SIGTERM and SIGHUP.
@@ -201,9 +198,7 @@ class Terminal {
  private:
   void enter() {
     termios raw = before_;
-    raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
-    raw.c_cc[VMIN] = 0;
-    raw.c_cc[VTIME] = 0;
+    ::cfmakeraw(&raw);
     ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     write_all(kEnter);
   }

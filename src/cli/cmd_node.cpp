@@ -34,80 +34,72 @@ std::string check_period(const std::string& text) {
   return in_quotes(text) + " is not a duration from 100ms to 24h; write for example 5m";
 }
 
-CLI::Option& add_period(CLI::App& command, const std::string& flag, Duration& value, const std::string& help) {
-  return *add_own_option(command, flag, value == Duration{} ? "" : config::render_duration(value), help,
-                         [&value](const std::string& text) { value = period_of(text).value_or(value); })
-              .check(check_period);
+void add_period(CLI::App& command, const std::string& flag, Duration& value, const std::string& help) {
+  add_own_option(command, flag, value == Duration{} ? "" : config::render_duration(value), help,
+                 [&value](const std::string& text) { value = period_of(text).value_or(value); })
+      .check(check_period);
 }
 
-CLI::Option& add_truth(CLI::App& command, const std::string& flag, bool& value, const std::string& help) {
-  return *add_own_option(command, flag, value ? "true" : "false", help, [&value](const std::string& text) {
-            value = text == "true";
-          }).check(CLI::IsMember({"true", "false"}));
+void add_truth(CLI::App& command, const std::string& flag, bool& value, const std::string& help) {
+  add_own_option(command, flag, value ? "true" : "false", help, [&value](const std::string& text) {
+    value = text == "true";
+  }).check(CLI::IsMember({"true", "false"}));
 }
 
 // Separated by commas, or one in each of several flags.
-CLI::Option& add_fallbacks(CLI::App& command, config::ChoiceRules& rules, const std::string& help) {
+void add_fallbacks(CLI::App& command, config::ChoiceRules& rules, const std::string& help) {
   const auto take = [&rules](const std::string& text) {
     rules.fallbacks.clear();
     for (const auto line : lines_of(text))
       for (const auto word : split(line, ','))
         if (!trimmed(word).empty()) rules.fallbacks.emplace_back(trimmed(word));
   };
-  return *add_variable_option(command, "--fallback-strategies", join(rules.fallbacks, ","), help, take)
-              .multi_option_policy(CLI::MultiOptionPolicy::Join);
+  add_variable_option(command, "--fallback-strategies", join(rules.fallbacks, ","), help, take)
+      .multi_option_policy(CLI::MultiOptionPolicy::Join);
 }
 
-constexpr const char* kPlaces = "Configuration of this node among several";
+// The options that add() adds have this heading in the help.
+void add_group(CLI::App& command, const char* heading, const auto& add) {
+  const std::string others = command.option_defaults()->get_group();
+  command.option_defaults()->group(heading);
+  add();
+  command.option_defaults()->group(others);
+}
 
 void add_config_places(CLI::App& command, config::ConfigPlaces& places) {
   add_own_option(command, "--config-dir", places.dir,
                  "folder of several configurations, such as a mounted ConfigMap; the node's label says which is in "
                  "effect, and a change of either is followed")
-      .envname("CONFIG_FILE_SRCDIR")
-      ->group(kPlaces);
+      .envname("CONFIG_FILE_SRCDIR");
   add_own_option(command, "--config-map", places.config_map,
-                 "NAMESPACE/NAME of a ConfigMap with several configurations, watched through the API server")
-      .group(kPlaces);
-  add_variable_option(command, "--default-config", places.rules.default_name, "the one for nodes without the label")
-      .group(kPlaces);
+                 "NAMESPACE/NAME of a ConfigMap with several configurations, watched through the API server");
+  add_variable_option(command, "--default-config", places.rules.default_name, "the one for nodes without the label");
   add_fallbacks(command, places.rules,
                 "where there is neither label nor default: named (one called default), single (the only one), empty "
-                "(no settings), in the order given")
-      .group(kPlaces);
+                "(no settings), in the order given");
   add_period(command, "--config-wait", places.patience,
              "how long the label and the ConfigMap are waited for at the start, before what was written down last, or "
-             "the default, counts")
-      .group(kPlaces);
-  add_variable_option(command, "--node-label", places.label, "the label of the node that names its configuration")
-      .group(kPlaces);
+             "the default, counts");
+  add_variable_option(command, "--node-label", places.label, "the label of the node that names its configuration");
 }
-
-constexpr const char* kMig = "MIG manager";
 
 void add_mig_options(CLI::App& command, mig::MigOptions& mig) {
   add_truth(command, "--mig-manager", mig.enabled,
             "true: partition GPUs by MIG as the node's label nvidia.com/mig.config asks; stays off where the GPU "
-            "Operator runs its own MIG manager")
-      .group(kMig);
+            "Operator runs its own MIG manager");
   add_own_option(command, "--mig-config-file", mig.config_file,
                  "file of MIG configurations in mig-parted's format, followed when it changes; the default names "
-                 "(all-disabled, all-balanced, all-1g.10gb and so on) exist without one")
-      .group(kMig);
+                 "(all-disabled, all-balanced, all-1g.10gb and so on) exist without one");
   add_own_option(command, "--mig-config-map", mig.config_map,
                  "NAMESPACE/NAME of a ConfigMap whose key config.yaml has them, watched through the API server")
-      .excludes("--mig-config-file")
-      ->group(kMig);
+      .excludes("--mig-config-file");
   add_own_option(command, "--mig-default-config", mig.default_name,
-                 "the configuration of a node without the label; without one such a node is left alone")
-      .group(kMig);
+                 "the configuration of a node without the label; without one such a node is left alone");
   add_period(command, "--mig-evict-after", mig.evict_after,
              "how long a change waits for pods that hold MIG devices which it removes, before it evicts them "
-             "through the Eviction API; never by default")
-      .group(kMig);
+             "through the Eviction API; never by default");
   add_truth(command, "--mig-reset", mig.may_reset,
-            "true: reset a GPU that nothing uses when its MIG mode change needs that (Ampere)")
-      .group(kMig);
+            "true: reset a GPU that nothing uses when its MIG mode change needs that (Ampere)");
 }
 
 using NodeCommand = Held<node::NodeOptions>;
@@ -115,8 +107,8 @@ using NodeCommand = Held<node::NodeOptions>;
 void add_node_options(CLI::App& command, NodeCommand& held) {
   auto& o = held.options;
   add_settings(command, config::Program::kDevicePlugin, o.flags);
-  add_config_places(command, o.config);
-  add_mig_options(command, o.mig);
+  add_group(command, "Configuration of this node among several", [&] { add_config_places(command, o.config); });
+  add_group(command, "MIG manager", [&] { add_mig_options(command, o.mig); });
   add_node_paths(command, o);
   add_mps_root_here(command, o.mps_root_here);
   add_own_option(command, "--system-root", o.system_root,
@@ -283,18 +275,16 @@ int feature_discovery(const std::vector<std::string>& arguments, Process& proces
   return as_nvidias(labels::run_feature_discovery(started(held, process)));
 }
 
-constexpr std::int64_t kLastSignal = 64;
+std::string check_signal(const std::string& text) {
+  constexpr std::uint64_t kLastSignal = 64;
+  const auto number = parse_unsigned(text).value_or(0);
+  if (text.empty() || (number >= 1 && number <= kLastSignal)) return {};
+  return in_quotes(text) + " is not a signal; write a number from 1 to 64, such as 1";
+}
 
-// Raw values: they are checked once all are known.
-struct Given : Held<programs::ConfigManagerOptions> {
-  Switch oneshot{"ONESHOT"};
-  Switch send_signal{"SEND_SIGNAL", true};
-  std::string signal;
-};
-
-void add_options(CLI::App& app, Given& given) {
+void add_options(CLI::App& app, Held<programs::ConfigManagerOptions>& given, const config::Environment& environment) {
   auto& o = given.options;
-  add_switch(app, "--oneshot", given.oneshot, "choose once and end");
+  app.add_flag("--oneshot", o.oneshot, "choose once and end")->envname("ONESHOT");
   add_variable_option(app, "--kubeconfig", o.kubeconfig, kKubeconfigHelp);
   add_variable_option(app, "--node-name", o.node_name, "what the cluster calls this node; required");
   add_variable_option(app, "--node-label", o.node_label, "the label of the node that names its configuration");
@@ -302,42 +292,36 @@ void add_options(CLI::App& app, Given& given) {
   add_variable_option(app, "--config-file-dst", o.target, "the link to the one in effect; required");
   add_variable_option(app, "--default-config", o.rules.default_name, "the one for nodes without the label");
   add_fallbacks(app, o.rules, "where there is neither label nor default: named, single, empty, in the order given");
-  add_switch(app, "--send-signal", given.send_signal, "signal the reader of a change; true by default");
-  add_variable_option(app, "--signal", given.signal, "the signal's number; 1 by default");
+  const auto send = environment.find("SEND_SIGNAL");
+  o.send_signal = send == environment.end() || !send->second.empty();  // an empty variable is false
+  app.add_flag("--send-signal", o.send_signal, "signal the reader of a change; true by default")
+      ->envname("SEND_SIGNAL");
+  add_variable_option(app, "--signal", "", "the signal's number; 1 by default", [&o](const std::string& text) {
+    o.signal = static_cast<int>(parse_unsigned(text).value_or(1));
+  }).check(check_signal);
   add_variable_option(app, "--process-to-signal", o.process, "the reader's name or path");
   add_log_options(app, given.log);
 }
 
 // Returns the error, or "".
-std::string judge(Given& given, const Process& process) {
-  auto& o = given.options;
-  if (!read_switch(given.oneshot, process)) return "--oneshot ($ONESHOT) is neither true nor false";
-  if (!read_switch(given.send_signal, process)) return "--send-signal ($SEND_SIGNAL) is neither true nor false";
-  o.oneshot = given.oneshot.on;
-  o.send_signal = given.send_signal.on;
+std::string judge(programs::ConfigManagerOptions& o) {
   if (o.node_name.empty()) return "the name of this node is not given: --node-name or $NODE_NAME";
   if (o.source_dir.empty())
     return "the folder of configurations is not given: --config-file-srcdir or $CONFIG_FILE_SRCDIR";
   if (o.target.empty()) return "the link to write is not given: --config-file-dst or $CONFIG_FILE_DST";
   if (o.node_label.empty()) return "--node-label is empty: write the key of a label, or leave it out";
   while (o.source_dir.size() > 1 && o.source_dir.ends_with('/')) o.source_dir.pop_back();
-  if (!o.send_signal) return "";
-  if (!given.signal.empty()) {
-    const auto number = parse_signed(given.signal);
-    if (!number || *number < 1 || *number > kLastSignal)
-      return "--signal ($SIGNAL) is " + in_quotes(given.signal) + "; write a number from 1 to 64, such as 1";
-    o.signal = static_cast<int>(*number);
-  }
-  if (o.process.empty()) return "--process-to-signal is empty: name the reader, or write --send-signal=false";
+  if (o.send_signal && o.process.empty())
+    return "--process-to-signal is empty: name the reader, or write --send-signal=false";
   return "";
 }
 
 int config_manager(const std::vector<std::string>& arguments, Process& process) {
   CLI::App app("Tranche as NVIDIA's config manager: the same flags, variables and files", kConfigManager);
-  Given given;
-  add_options(app, given);
+  Held<programs::ConfigManagerOptions> given;
+  add_options(app, given, process.environment);
   if (const auto status = read_as_nvidias(app, arguments)) return *status;
-  if (const auto wrong = judge(given, process); !wrong.empty()) {
+  if (const auto wrong = judge(given.options); !wrong.empty()) {
     fmt::print(stderr, "{}: {}\n", kConfigManager, wrong);
     return 1;
   }
@@ -381,25 +365,13 @@ void add_labels(CLI::App& app, Process& process) {
 
 std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process) {
   const std::string name = program.substr(program.rfind('/') + 1);  // npos + 1 is 0
-  if (name == kPlugin) return device_plugin(arguments, process);
+  if (name == kPlugin || name == "device-plugin") return device_plugin(arguments, process);
   if (name == kMpsDaemon) return mps_control_daemon(arguments, process);
   if (name == kConfigManager) return config_manager(arguments, process);
   if (name == kMigParted) return mig_parted(arguments, process);
   if (name == kMigManager) return mig_manager(arguments, process);
   if (name == kFeatureDiscovery) return feature_discovery(arguments, process);
   return std::nullopt;
-}
-
-void add_device_plugin(CLI::App& app, Process&) {
-  app.add_subcommand("device-plugin",
-                     "the node agent as NVIDIA's device plugin; the same as calling this program nvidia-device-plugin");
-}
-
-void add_config_manager(CLI::App& app, Process&) {
-  app.add_subcommand(
-      kConfigManager,
-      "keeps a link to the node's configuration among several and signals its reader, as NVIDIA's config "
-      "manager does; the same as calling this program config-manager");
 }
 
 }  // namespace tranche::cli

@@ -71,7 +71,7 @@ bool print_problems(const std::vector<Problem>& problems);
 // paths (MPS state in /mps) and their exit statuses (1 for every failure). docs/compatibility/command-line.md has the
 // table.
 
-// The exit status; absent if `program` (the last part of a path) is not such a name.
+// The exit status; absent if `program` (the last part of a path) is not such a name, or one of the commands for them.
 std::optional<int> stand_in(const std::string& program, const std::vector<std::string>& arguments, Process& process);
 
 inline constexpr const char* kConfigManager = "config-manager";
@@ -81,11 +81,6 @@ int mig_parted(const std::vector<std::string>& arguments, Process& process);
 
 inline constexpr const char* kMigManager = "nvidia-mig-manager";
 int mig_manager(const std::vector<std::string>& arguments, Process& process);
-
-// `tranche device-plugin` and `tranche config-manager` are for the list of commands only; main runs them by NVIDIA's
-// names.
-void add_device_plugin(CLI::App& app, Process&);
-void add_config_manager(CLI::App& app, Process&);
 
 // What these programs share. Their command lines are parsed as NVIDIA's programs do, with the rules of Go's flag
 // package: one dash equals two, a value may follow after "=" (even an empty one), and parsing ends at the first word
@@ -103,15 +98,6 @@ GoArguments read_go_arguments(const std::vector<std::string>& arguments,
 inline constexpr const char* kKubeconfigHelp = "how to reach the API server; empty: as every pod is given it";
 
 bool is_folder(const std::filesystem::path& path);
-
-// A switch with a variable. One that is present and empty disables it, as in all of NVIDIA's programs.
-struct Switch {
-  const char* variable;
-  bool on = false;     // the default, until it is read
-  std::string text{};  // of the flag
-};
-void add_switch(CLI::App& app, const std::string& flags, Switch& value, const std::string& help);
-bool read_switch(Switch& value, const Process& process);  // false: it is neither true nor false
 
 // The exit status if there is nothing more to do (help, version, an invalid word: 1). Warns of words that are ignored.
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments);

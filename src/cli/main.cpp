@@ -65,7 +65,15 @@ int read_command_line(const std::vector<std::string>& arguments, tranche::cli::P
   add("Commands", {add_check, add_plan, add_status, add_top, add_why, add_web, add_verify, add_mig, add_labels,
                    add_probe, add_reset, add_demo, add_version, add_completion});
   add("Programs of a node, started by the chart", {add_node, add_mps});
-  add("NVIDIA's programs by name", {add_device_plugin, add_config_manager});
+  constexpr const char* kByName = "NVIDIA's programs by name";  // for the help: stand_in() runs them
+  app.add_subcommand("device-plugin",
+                     "the node agent as NVIDIA's device plugin; the same as calling this program nvidia-device-plugin")
+      ->group(kByName);
+  app.add_subcommand(
+         kConfigManager,
+         "keeps a link to the node's configuration among several and signals its reader, as NVIDIA's config "
+         "manager does; the same as calling this program config-manager")
+      ->group(kByName);
   refuse_empty_numbers(app);
   try {
     auto words = with_empty_values(arguments);
@@ -90,11 +98,9 @@ int main(int argc, char** argv) {
   const std::string_view called = argc > 0 ? argv[0] : "";
   process.as_plugin = called.substr(called.rfind('/') + 1) == "kubectl-tranche";
   if (const auto status = tranche::cli::stand_in(std::string(called), arguments, process)) return *status;
-  for (const auto& [word, name] : {std::pair{"device-plugin", "nvidia-device-plugin"},
-                                   std::pair{tranche::cli::kConfigManager, tranche::cli::kConfigManager}}) {
-    if (!arguments.empty() && arguments.front() == word)
+  for (const char* name : {"device-plugin", tranche::cli::kConfigManager})
+    if (!arguments.empty() && arguments.front() == name)
       return tranche::cli::stand_in(name, {arguments.begin() + 1, arguments.end()}, process).value_or(1);
-  }
 
   // `tranche` and `tranche help COMMAND`, as kubectl and helm have them.
   if (arguments.empty() || arguments.front() == "help") {

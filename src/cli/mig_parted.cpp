@@ -21,14 +21,16 @@ namespace {
 
 constexpr const char* kDriverRoot = "DRIVER_ROOT_CTR_PATH";
 constexpr const char* kRunDir = "TRANCHE_RUN_DIR";
+constexpr const char* kSkipReset = "MIG_PARTED_SKIP_RESET";
+constexpr const char* kModeOnly = "MIG_PARTED_MODE_CHANGE_ONLY";
 
 struct PartedOptions {
   std::string config_file;
   std::string selected;
   std::string hooks_file;
-  Switch skip_reset{"MIG_PARTED_SKIP_RESET"};
-  Switch mode_only{"MIG_PARTED_MODE_CHANGE_ONLY"};
-  Switch valid_only{"MIG_PARTED_VALID_CONFIG"};
+  bool skip_reset = false;
+  bool mode_only = false;
+  bool valid_only = false;
   std::string format = "yaml";
   std::string label = "current";
   std::string output_file;
@@ -52,12 +54,6 @@ Result<MigNode> this_node(const Process& process) {
   return read_mig_node(settings, config::variable(process.environment, kRunDir));
 }
 
-Status read_switches(PartedOptions& options, const Process& process) {
-  for (Switch* one : {&options.skip_reset, &options.mode_only, &options.valid_only})
-    if (!read_switch(*one, process)) return fail(Kind::kInvalid, "a switch is neither true nor false");
-  return {};
-}
-
 // A change of the GPUs between the commands of the hooks file.
 class HookedChange {
  public:
@@ -69,8 +65,8 @@ class HookedChange {
     environment_["MIG_PARTED_CONFIG_FILE"] = options.config_file;
     environment_["MIG_PARTED_SELECTED_CONFIG"] = options.selected;
     environment_["MIG_PARTED_HOOKS_FILE"] = options.hooks_file;
-    for (const Switch& one : {options.skip_reset, options.mode_only})
-      environment_[one.variable] = one.on ? "true" : "false";
+    environment_[kSkipReset] = options.skip_reset ? "true" : "false";
+    environment_[kModeOnly] = options.mode_only ? "true" : "false";
   }
 
   // `done` is printed after a success.
@@ -99,16 +95,16 @@ class HookedChange {
     if (mode_changes) {
       TRY_STATUS(run_hooks("pre-apply-mode"));
     }
-    if (!options_.mode_only.on && !plan.as_wanted()) {
+    if (!options_.mode_only && !plan.as_wanted()) {
       TRY_STATUS(run_hooks("pre-apply-config"));
     }
     if (mode_changes || !plan.as_wanted()) {  // hooks end programs: read the holders again
       TRY(node, this_node(process_));
     }
     const auto now = plan_of_(node);
-    const int status = carry_out(node, now, kMigParted, !options_.skip_reset.on || options_.mode_only.on);
+    const int status = carry_out(node, now, kMigParted, !options_.skip_reset || options_.mode_only);
     if (status != kMigNeedsReset) return status == 0 ? 0 : 1;
-    if (options_.skip_reset.on) return options_.mode_only.on ? 0 : 1;  // the caller must reset then
+    if (options_.skip_reset) return options_.mode_only ? 0 : 1;  // the caller must reset then
     node.admin.reset();  // the driver refuses a reset while a program has the GPU open
     // As mig-parted does if a change of the mode requires it, but only for these GPUs.
     for (const auto& gpu : now.gpus) {
@@ -163,18 +159,17 @@ std::optional<mig::Configuration> selected_configuration(const PartedOptions& op
 }
 
 Result<int> parted_assert(PartedOptions& options, const Process& process) {
-  TRY_STATUS(read_switches(options, process));
   const auto configuration = selected_configuration(options);
   if (!configuration) return 1;
-  if (options.valid_only.on) {
+  if (options.valid_only) {
     fmt::print("Selected MIG configuration is valid\n");
     return 0;
   }
   TRY(const auto node, this_node(process));
-  const auto differences = mig::differences(*configuration, node.gpus, options.mode_only.on);
+  const auto differences = mig::differences(*configuration, node.gpus, options.mode_only);
   if (differences.empty()) {
-    fmt::print("{}", options.mode_only.on ? "Selected MIG mode settings from configuration currently applied\n"
-                                          : "Selected MIG configuration currently applied\n");
+    fmt::print("{}", options.mode_only ? "Selected MIG mode settings from configuration currently applied\n"
+                                       : "Selected MIG configuration currently applied\n");
     return 0;
   }
   for (const auto& difference : differences) fmt::print(stderr, "{}\n", difference);
@@ -182,12 +177,11 @@ Result<int> parted_assert(PartedOptions& options, const Process& process) {
 }
 
 Result<int> parted_apply(PartedOptions& options, const Process& process) {
-  TRY_STATUS(read_switches(options, process));
   const auto configuration = selected_configuration(options);
   if (!configuration) return 1;
   options.selected = configuration->name;
   const auto plan_of = [&](const MigNode& node) {
-    return mig::make_plan(*configuration, node.gpus, options.mode_only.on);
+    return mig::make_plan(*configuration, node.gpus, options.mode_only);
   };
   return HookedChange(options, process, plan_of).run("MIG configuration applied successfully");
 }
@@ -223,11 +217,10 @@ Result<int> parted_checkpoint(PartedOptions& options, const Process& process) {
 }
 
 Result<int> parted_restore(PartedOptions& options, const Process& process) {
-  TRY_STATUS(read_switches(options, process));
   if (options.checkpoint_file.empty()) return checkpoint_file_is_missing();
   TRY(const auto checkpoint, read_checkpoint(options.checkpoint_file));
   const auto plan_of = [&](const MigNode& node) {
-    return mig::restoring_plan(checkpoint, node.gpus, options.mode_only.on, options.checkpoint_file);
+    return mig::restoring_plan(checkpoint, node.gpus, options.mode_only, options.checkpoint_file);
   };
   return HookedChange(options, process, plan_of).run("MIG configuration restored successfully");
 }
@@ -258,16 +251,17 @@ Run add_command(const std::string& command, CLI::App& app, PartedOptions& o) {
   const auto add_format = [&] { option("--output-format,-o", o.format, "json or yaml"); };
   if (command == "assert") {
     add_configuration();
-    add_switch(app, "--mode-only,-m", o.mode_only, "compare the MIG mode alone");
-    add_switch(app, "--valid-config,-a", o.valid_only, "only that the configuration exists and can be read");
+    app.add_flag("--mode-only,-m", o.mode_only, "compare the MIG mode alone")->envname(kModeOnly);
+    app.add_flag("--valid-config,-a", o.valid_only, "only that the configuration exists and can be read")
+        ->envname("MIG_PARTED_VALID_CONFIG");
     return parted_assert;
   }
   if (command == "apply") {
     add_configuration();
     add_hooks();
-    add_switch(app, "--skip-reset,-s", o.skip_reset,
-               "with --mode-change-only: a mode that waits for a reset is a success");
-    add_switch(app, "--mode-change-only,--mode-only,-m", o.mode_only, "change the MIG mode alone");
+    app.add_flag("--skip-reset,-s", o.skip_reset, "with --mode-change-only: a mode that waits for a reset is a success")
+        ->envname(kSkipReset);
+    app.add_flag("--mode-change-only,--mode-only,-m", o.mode_only, "change the MIG mode alone")->envname(kModeOnly);
     return parted_apply;
   }
   if (command == "export") {
@@ -279,7 +273,7 @@ Run add_command(const std::string& command, CLI::App& app, PartedOptions& o) {
     option("--checkpoint-file,-f", o.checkpoint_file, "file with the state of all GPUs");
     if (command == "checkpoint") return parted_checkpoint;
     add_hooks();
-    add_switch(app, "--mode-only,-m", o.mode_only, "change the MIG mode alone");
+    app.add_flag("--mode-only,-m", o.mode_only, "change the MIG mode alone")->envname(kModeOnly);
     return parted_restore;
   }
   if (command == "generate-config") {

@@ -16,19 +16,6 @@ bool is_folder(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path, error);
 }
 
-void add_switch(CLI::App& app, const std::string& flags, Switch& value, const std::string& help) {
-  app.add_flag(flags + "{true}", value.text, fmt::format("{} [${}]", help, value.variable));
-}
-
-bool read_switch(Switch& value, const Process& process) {
-  const auto found = process.environment.find(value.variable);
-  if (value.text.empty() && found == process.environment.end()) return true;
-  const std::string& text = value.text.empty() ? found->second : value.text;
-  const auto on = text.empty() ? std::optional(false) : config::parse_switch(text);
-  value.on = on.value_or(value.on);
-  return on.has_value();
-}
-
 std::optional<int> read_as_nvidias(CLI::App& app, const std::vector<std::string>& arguments) {
   app.set_version_flag("--version,-v", fmt::format("{} (tranche {})", app.get_name(), kVersion));
   auto go = read_go_arguments(arguments, [&app](std::string_view name) {
@@ -56,8 +43,6 @@ struct MigManagerGiven : Held<programs::MigManagerOptions> {
   std::string host_root = "/host";
   std::string driver_root;
   std::string driver_root_here;
-  Switch with_reboot{"WITH_REBOOT"};
-  Switch with_host_clients{"WITH_SHUTDOWN_HOST_GPU_CLIENTS"};
   std::string ignored;  // of flags without effect
 };
 
@@ -77,9 +62,10 @@ void add_mig_manager_options(CLI::App& app, MigManagerGiven& given) {
   add_variable_option(app, "--nvidia-driver-root,--driver-root,-t", given.driver_root,
                       "root of the driver on the node");
   add_variable_option(app, "--driver-root-ctr-path,-a", given.driver_root_here, "root of the driver in this container");
-  add_switch(app, "--with-reboot{true},-r", given.with_reboot, "no effect: nodes are not restarted");
-  add_switch(app, "--with-shutdown-host-gpu-clients{true},-d", given.with_host_clients,
-             "no effect: units of the host are not stopped");
+  app.add_flag("--with-reboot,-r", o.reboot_asked, "no effect: nodes are not restarted")->envname("WITH_REBOOT");
+  app.add_flag("--with-shutdown-host-gpu-clients,-d", o.host_clients_asked,
+               "no effect: units of the host are not stopped")
+      ->envname("WITH_SHUTDOWN_HOST_GPU_CLIENTS");
   for (const char* name : {"--reconfigure-script,-s", "--host-nvidia-dir,-i", "--host-mig-manager-state-file,-o",
                            "--host-kubelet-systemd-service,-k", "--gpu-clients-file,-g", "--default-config-file",
                            "--dev-root,-b", "--dev-root-ctr-path,-j", "--nvidia-cdi-hook-path"})
@@ -111,9 +97,6 @@ int mig_manager(const std::vector<std::string>& arguments, Process& process) {
   o.driver_root = driver_root(given);
   o.pod_resources_socket = below(given.host_root, "/var/lib/kubelet/pod-resources/kubelet.sock");
   o.mig.options.enabled = o.mig.options.in_operators_place = true;
-  for (auto* one : {&given.with_reboot, &given.with_host_clients}) (void)read_switch(*one, process);
-  o.reboot_asked = given.with_reboot.on;
-  o.host_clients_asked = given.with_host_clients.on;
   return programs::run_mig_manager(started(given, process));
 }
 
