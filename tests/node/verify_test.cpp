@@ -201,6 +201,22 @@ TEST_F(NodeVerify, FromOutsideByWhatTheApiServerHas) {
   EXPECT_EQ(finish(imageless), 2);
   EXPECT_THAT(imageless.err(), HasSubstr("names no image"));
   EXPECT_EQ(verdicts(report(imageless), "agent.ready"), "PASS") << "what was found before is reported";
+  put_agent("agent-1", R"({"spec":{"containers":[{"name":"node","image":"tranche",
+    "ports":[{"name":"metrics","containerPort":9999}]}]}})");
+  Program& deep = verify_outside({"--deep"});
+  const std::string pods = "/api/v1/namespaces/gpu/pods";
+  std::string pod;
+  until(
+      [&] {
+        for (const auto& request : api_->requests())
+          if (request.method == "POST" && request.path == pods) pod = Json::parse(request.body)["metadata"]["name"];
+        return !pod.empty() && !api_->object(pods, pod).empty();
+      },
+      "a probe pod");
+  api_->put(pods, pod, R"({"status":{"phase":"Failed","reason":"UnexpectedAdmissionError","message":"no slot"}})");
+  finish(deep);
+  EXPECT_THAT(says(report(deep), "deep", pod), AllOf(HasSubstr("SKIP"), HasSubstr("UnexpectedAdmissionError")));
+  EXPECT_EQ(api_->object(pods, pod), "") << "taken away";
 }
 
 // Promise: verify: From outside, only the node's pods of the agents' DaemonSet are believed and copied by probe pods.
