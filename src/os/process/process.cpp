@@ -146,22 +146,6 @@ bool has_ended(const Fd& pidfd) {
   return ::poll(&ended, 1, 0) != 0;
 }
 
-Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& command,
-                                                std::function<void(ExitNote)> on_exit) {
-  TRY(Spawned spawned, spawn(command));
-  // Not reaped before ended() runs, so this is the child even if it has exited already.
-  const auto ref = process_ref(spawned.pid);
-  std::unique_ptr<Process> process(
-      new Process(loop, ref.value_or(ProcessRef{spawned.pid, 0}), std::move(spawned.pidfd), true));
-  process->output_ = std::move(spawned.output);
-  process->kill_on_drop_ = command.kill_on_drop;
-  if (const auto watched = process->watch(std::move(on_exit)); !watched) {
-    (void)process->signal(SIGKILL);  // without a watch it would never be reaped
-    return std::unexpected(within(watched.error(), command.argv[0]));
-  }
-  return process;
-}
-
 Result<std::unique_ptr<Process>> Process::adopt(Loop& loop, const ProcessRef& ref,
                                                 std::function<void(ExitNote)> on_exit) {
   const auto gone = [&] { return fail(Kind::kNotFound, "the process has ended", "pid " + std::to_string(ref.pid)); };

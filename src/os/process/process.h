@@ -84,14 +84,6 @@ bool runs(const ProcessRef& process);                    // false also of one th
 // the name in field 2, which may hold blanks and parentheses, so fields are counted from the last ')'. Pure; fuzzed.
 std::optional<ProcessSight> parse_stat(std::string_view text);
 
-// Private to os/process: starts a Command.
-struct Spawned {
-  pid_t pid = 0;
-  Fd pidfd;
-  Fd output;  // the file in memory; none if the command has an output
-};
-Result<Spawned> spawn(const Command& command);
-
 // A child of ours that has exited and is not reaped, so that no other process has its pid: for messages with the
 // credentials of a process that does not run.
 class ExitedChild {

@@ -171,7 +171,8 @@ ExitedChild::~ExitedChild() {
   if (pid_ > 0) reap(pid_);
 }
 
-Result<Spawned> spawn(const Command& command) {
+Result<std::unique_ptr<Process>> Process::start(Loop& loop, const Command& command,
+                                                std::function<void(ExitNote)> on_exit) {
   TRY_STATUS(check(command));
   const std::string& path = command.argv[0];
   Command child = command;
@@ -180,13 +181,13 @@ Result<Spawned> spawn(const Command& command) {
   const auto argv = pointers_to(child.argv);
   const auto env = pointers_to(settings);
 
-  Spawned spawned;
   TRY(const Fd text, memory_file(command.text));
   TRY(const Fd in, above_targets(command.input >= 0 ? command.input : text.get()));
   TRY(Fd out, above_targets(command.output));
+  Fd output;
   if (!out) {
-    TRY(spawned.output, memory_file(""));
-    TRY(out, above_targets(spawned.output.get()));
+    TRY(output, memory_file(""));
+    TRY(out, above_targets(output.get()));
   }
   TRY(const Fd kept, above_targets(command.kept));
   TRY(const Fd errors, above_targets(command.errors));
@@ -202,28 +203,35 @@ Result<Spawned> spawn(const Command& command) {
   child.errors = errors ? errors.get() : out.get();
   child.kept = kept.get();
   const ChildPlan plan{child, argv.data(), env.data(), report.get(), ::getpid()};
-  spawned.pid = start_with_signals_blocked(&plan);
-  if (spawned.pid < 0) return fail_errno("cannot start a process", path);
+  const pid_t pid = start_with_signals_blocked(&plan);
+  if (pid < 0) return fail_errno("cannot start a process", path);
   report.reset();
   Failure failed;
   ssize_t got = 0;
   while ((got = ::read(failure.get(), &failed, sizeof failed)) < 0 && errno == EINTR) {
   }
   if (got == static_cast<ssize_t>(sizeof failed)) {
-    reap(spawned.pid);
+    reap(pid);
     if (failed.step < 0) return fail_errno("cannot execute", path, failed.error);
     const auto& step = command.before_exec[static_cast<std::size_t>(failed.step)];
     return fail_errno(step.what, step.where.empty() ? path : step.where, failed.error);
   }
   // Our child, and not reaped yet: the pid is still its own, even if it has exited.
-  auto pidfd = open_pidfd(spawned.pid);
+  auto pidfd = open_pidfd(pid);
   if (!pidfd) {
-    ::kill(spawned.pid, SIGKILL);
-    reap(spawned.pid);
+    ::kill(pid, SIGKILL);
+    reap(pid);
     return std::unexpected(within(std::move(pidfd).error(), path));
   }
-  spawned.pidfd = std::move(*pidfd);
-  return spawned;
+  std::unique_ptr<Process> process(
+      new Process(loop, process_ref(pid).value_or(ProcessRef{pid, 0}), *std::move(pidfd), true));
+  process->output_ = std::move(output);
+  process->kill_on_drop_ = command.kill_on_drop;
+  if (const auto watched = process->watch(std::move(on_exit)); !watched) {
+    (void)process->signal(SIGKILL);  // without a watch it would never be reaped
+    return std::unexpected(within(watched.error(), path));
+  }
+  return process;
 }
 
 }  // namespace tranche::os
