@@ -12,14 +12,13 @@ struct Held {
   bool known = true;
 };
 
-std::map<std::string, Held> held_by_tenants(const Device& device) {
-  std::map<std::string, Held> held;
+Held held_by(const std::string& tenant, const Device& device) {
+  Held held;
   for (const Process& process : device.processes) {
-    if (process.ours || process.grant.empty()) continue;
-    Held& of = held[process.grant];
-    of.memory = of.memory + process.memory;
-    of.clients += process.mps_client ? 1 : 0;
-    of.known = of.known && process.memory.value > 0;  // a process on a GPU holds at least a context
+    if (process.ours || process.grant != tenant) continue;
+    held.memory = held.memory + process.memory;
+    held.clients += process.mps_client ? 1 : 0;
+    held.known = held.known && process.memory.value > 0;  // a process on a GPU holds at least a context
   }
   return held;
 }
@@ -48,19 +47,15 @@ void take_figures(Figures& figures, const std::vector<Device>& devices, const Te
     const auto tenant = tenants.find(entry.first.first);
     return tenant == tenants.end() || !tenant->second.devices.contains(entry.first.second);
   });
-  std::map<std::string, std::pair<const Device*, std::map<std::string, Held>>> by_uuid;
-  for (const Device& device : devices) by_uuid[device.uuid] = {&device, held_by_tenants(device)};
   for (const auto& [name, tenant] : tenants) {
     for (const auto& [uuid, on_device] : tenant.devices) {
       Figure& figure = figures[{name, uuid}];
-      const auto found = by_uuid.find(uuid);
-      const bool sampled = found != by_uuid.end() && found->second.first->complete &&
-                           found->second.first->pool == tenant.pool && found->second.first->sampled != MonoTime{};
-      if (!sampled) {
+      const auto device = std::ranges::find(devices, uuid, &Device::uuid);
+      if (device == devices.end() || !device->complete || device->pool != tenant.pool ||
+          device->sampled == MonoTime{}) {
         unknown(figure);
       } else {
-        const auto held = found->second.second.find(name);
-        const Held use = held == found->second.second.end() ? Held{} : held->second;
+        const Held use = held_by(name, *device);
         figure.clients = use.clients;
         figure.used = use.known ? std::optional(use.memory) : std::nullopt;
         if (use.known) figure.peak = std::max(figure.peak.value_or(Bytes{}), use.memory);

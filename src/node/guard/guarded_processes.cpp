@@ -149,10 +149,8 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
     const bool in_own = process.container && own_containers.contains(process.container->id);
     process.ours = own.contains(pid);
     if (!process.grant.empty() || process.ours) continue;
-    if (process.container && !in_own) {
-      if (const auto it = grant_of_container_.find(process.container->id); it != grant_of_container_.end())
-        process.grant = it->second;
-    }
+    if (process.container && !in_own)
+      if (const auto* grant = find_in(grant_of_container_, process.container->id)) process.grant = *grant;
     const bool of_pool = own.contains(process.parent);  // a server's parent is its daemon
     process.ours = process.grant.empty() && (in_own || of_pool);
     if (process.grant.empty() && !process.ours && process.in_sight && !process.endpoint_known) {
@@ -164,8 +162,7 @@ void GuardedProcesses::attribute(const std::map<std::string, guard::PoolProcesse
 }
 
 const KnownProcess* GuardedProcesses::find(pid_t pid) const {
-  const auto it = known_.find(pid);
-  return it == known_.end() ? nullptr : &it->second;
+  return find_in(known_, pid);
 }
 
 Status GuardedProcesses::signal(const os::ProcessRef& id, int number) {

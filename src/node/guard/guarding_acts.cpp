@@ -96,16 +96,14 @@ void Guarding::terminate(const guard::Order& order) {
   mps_.request(request, [this, order, acts = std::move(acts)](const Result<std::vector<mps::Terminated>>& reply) {
     const auto over = memory_.over.find({order.grant, order.device});
     const Bytes most = over == memory_.over.end() ? order.sum : over->second.most;
-    guard::answered(memory_, order, reply.value_or(std::vector<mps::Terminated>{}), loop_.now());
+    const auto clients = reply.value_or(std::vector<mps::Terminated>{});
+    const std::string failed = reply ? "tranche mps did not say what became of it" : to_string(reply.error());
+    guard::answered(memory_, order, clients, loop_.now());
     for (GuardAct act : acts) {
       act.most = most;
-      if (!reply) {
-        note(std::move(act), "failed", to_string(reply.error()) + "; the process stays stopped");
-        continue;
-      }
-      const auto client = std::ranges::find(*reply, act.pid, &mps::Terminated::pid);
-      if (client == reply->end()) {
-        note(std::move(act), "failed", "tranche mps did not say what became of it; it stays stopped");
+      const auto client = std::ranges::find(clients, act.pid, &mps::Terminated::pid);
+      if (client == clients.end()) {
+        note(std::move(act), "failed", failed + "; the process stays stopped");
       } else {
         const bool done = client->outcome == mps::TerminateOutcome::kTerminated;
         note(std::move(act), done ? "done" : std::string(mps::to_string(client->outcome)), client->note);
