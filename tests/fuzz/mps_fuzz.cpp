@@ -133,7 +133,7 @@ void require(bool condition) {
 FUZZ(mps_relay) {
   const mps::RelayTimes times;
   MonoTime now{};
-  mps::Passage passage = mps::begin_passage({7, 0, 0}, now, times);
+  mps::Passage passage = mps::begin_passage({7}, now, times);
   bool introduced = false, served = false, taken = false;
   // Each step: what happens, how many descriptors come along, how long the text is, the text.
   while (text.size() >= 3 && passage.stage != mps::RelayStage::kEnded) {

@@ -15,8 +15,6 @@
 //
 // The commands of nvidia-cuda-mps-control that a container may send at its endpoint query its own limits, in the
 // daemon's format (RelayQuestion). The daemon receives nothing of it. Any other command counts as an attempt.
-#include <sys/socket.h>
-
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -72,7 +70,12 @@ std::optional<RelayQuestion> parse_question(std::string_view bytes);
 std::string answer_to(const RelayQuestion& question, const DaemonLimits& limits);
 
 // The sender of a message, in our process and user namespaces; pid 0: a process that is not visible to us.
-using RelaySender = ucred;
+struct RelaySender {
+  int pid = 0;
+  std::uint32_t uid = 0;
+  std::uint32_t gid = 0;
+  friend bool operator==(const RelaySender&, const RelaySender&) = default;
+};
 
 // One message as received.
 struct RelayMessage {
@@ -154,8 +157,8 @@ struct Passage {
   RelayStage stage = RelayStage::kCredentials;
   RelayEnd end = RelayEnd::kLeft;  // once ended
   std::string why = {};            // with kRefused
-  RelaySender connected_by{};      // the process that connected (SO_PEERCRED); pid 0 = not known
-  RelaySender client{};            // set once it is known
+  RelaySender connected_by;        // the process that connected (SO_PEERCRED); pid 0 = not known
+  RelaySender client;              // set once it is known
   RelayQuestion question;          // with kAnswer
   std::size_t announced = 0;       // length of the next question in bytes; 0: the length comes next
   unsigned questions = 0;          // number of questions so far

@@ -41,7 +41,7 @@ class RelayTest : public ::testing::Test {
     return step(passage_, RelayEvent::kServerSaid, {.bytes = std::string(bytes)}, now_, times_);
   }
   void until_taken() {
-    passage_ = begin_passage(kSelf, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(RelayStage::kTaken);
   }
   void greet() {
@@ -60,14 +60,13 @@ class RelayTest : public ::testing::Test {
 
   RelayTimes times_;
   MonoTime now_ = kStart;
-  Passage passage_ = begin_passage(kSelf, kStart, times_);
+  Passage passage_ = begin_passage({kPid}, kStart, times_);
 };
 
 // Promise: mps/relay: A client passes in the measured order of messages.
 TEST_F(RelayTest, AClientPassesInTheOrderThatWasMeasured) {
   EXPECT_EQ(say(kRelayCredentials), RelayAction::kNothing);
-  EXPECT_EQ(passage_.client.pid, kPid);
-  EXPECT_EQ(passage_.client.uid, kSelf.uid);
+  EXPECT_EQ(passage_.client, kSelf);
   EXPECT_EQ(say(kRelayNewClient), RelayAction::kAskTurn);
   EXPECT_EQ(happens(RelayEvent::kConnected), RelayAction::kNothing);
   EXPECT_EQ(reply(kRelayHello), RelayAction::kIntroduce);
@@ -85,7 +84,7 @@ TEST_F(RelayTest, AClientPassesInTheOrderThatWasMeasured) {
 TEST_F(RelayTest, OnlyNewClientsPassTheType) {
   for (unsigned type = 0; type < 256; ++type) {
     for (unsigned place = 0; place < 4; ++place) {
-      passage_ = begin_passage(kSelf, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       say(kRelayCredentials);
       std::string bytes(4, '\0');
       bytes[place] = static_cast<char>(type);
@@ -104,7 +103,7 @@ TEST_F(RelayTest, WhatWasTriedIsDistinguished) {
                                              {"quit", RelayEnd::kOtherType},
                                              {"get_server_list\n", RelayEnd::kGarbled}};
   for (const auto& [bytes, end] : ends) {
-    passage_ = begin_passage(kSelf, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     say(kRelayCredentials);
     EXPECT_EQ(say(bytes), RelayAction::kEnd);
     expect_end(end);
@@ -117,7 +116,7 @@ TEST_F(RelayTest, AContainerMayAskWhatItsShareIsAndNothingElse) {
   const std::string question = "get_default_active_thread_percentage\n" + std::string(1, '\0');
   const std::string length = std::string(1, static_cast<char>(question.size())) + std::string(7, '\0');
   const auto begin = [&] {
-    passage_ = begin_passage(kSelf, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     say(kRelayCredentials);
     say(std::string("\4\0\0\0", 4));
   };
@@ -164,7 +163,7 @@ TEST_F(RelayTest, CredentialsThatTheKernelDidNotAttachAreRefused) {
 }
 
 TEST_F(RelayTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
-  passage_ = begin_passage({}, kStart, times_);
+  passage_ = begin_passage({0}, kStart, times_);
   EXPECT_EQ(say(kRelayCredentials, RelaySender{0, 0, 0}), RelayAction::kNothing);
   EXPECT_EQ(say(kRelayNewClient), RelayAction::kAskTurn);
   EXPECT_EQ(passage_.client.pid, 0);
@@ -173,7 +172,7 @@ TEST_F(RelayTest, AProcessThatIsNotVisibleHereIsStillLetIn) {
 TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
   for (const auto stage : {RelayStage::kCredentials, RelayStage::kType, RelayStage::kTaken}) {
     for (const bool cut : {false, true}) {
-      passage_ = begin_passage(kSelf, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       until(stage);
       if (stage == RelayStage::kTaken) server_says(kRelayDescriptor);
       const auto bytes = stage == RelayStage::kCredentials ? kRelayCredentials
@@ -190,7 +189,7 @@ TEST_F(RelayTest, DescriptorsAndCutMessagesOfAClientGoNowhere) {
 TEST_F(RelayTest, NothingIsSaidWhileAClientWaitsOrOnceItIsIn) {
   for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting, RelayStage::kIn}) {
     for (const auto bytes : {kRelayNewClient, kRelayTaken, kRelayCredentials, std::string_view{"\4\0\0\0", 4}}) {
-      passage_ = begin_passage(kSelf, kStart, times_);
+      passage_ = begin_passage({kPid}, kStart, times_);
       until(stage);
       ASSERT_EQ(passage_.stage, stage);
       EXPECT_EQ(say(bytes), RelayAction::kEnd) << static_cast<int>(stage);
@@ -231,7 +230,7 @@ TEST_F(RelayTest, ADaemonThatGreetsInOtherWordsIsNotTalkedTo) {
   until(RelayStage::kGreeting);
   EXPECT_EQ(reply("OUTBHEL2"), RelayAction::kEnd);
   expect_end(RelayEnd::kOtherDaemon);
-  passage_ = begin_passage(kSelf, kStart, times_);
+  passage_ = begin_passage({kPid}, kStart, times_);
   until(RelayStage::kServer);
   EXPECT_EQ(reply(kRelayDescriptor, 2), RelayAction::kEnd);
   expect_end(RelayEnd::kOtherDaemon);
@@ -247,7 +246,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
       {RelayStage::kTaken, times_.greeting, RelayEnd::kServerLate}};
   for (const auto& [stage, patience, end] : rows) {
     now_ = kStart;
-    passage_ = begin_passage(kSelf, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(stage);
     ASSERT_EQ(passage_.until, kStart + patience) << static_cast<int>(stage);
     now_ = kStart + patience - 1ns;
@@ -260,7 +259,7 @@ TEST_F(RelayTest, EveryStageHasItsOwnPatience) {
 
 TEST_F(RelayTest, AConnectionWhoseConnectorHasEndedIsRefusedAndNoAttempt) {
   for (const auto stage : {RelayStage::kTurn, RelayStage::kGreeting}) {
-    passage_ = begin_passage(kSelf, kStart, times_);
+    passage_ = begin_passage({kPid}, kStart, times_);
     until(stage);
     EXPECT_EQ(ended(passage_, RelayEnd::kAbandoned), RelayAction::kEnd);
     expect_end(RelayEnd::kAbandoned);
@@ -473,7 +472,7 @@ TEST_F(RelayTest, AClientThatLeavesADaemonWithoutAServerHasLeft) {
   EXPECT_EQ(happens(RelayEvent::kClientGone), RelayAction::kNothing);
   happens(RelayEvent::kDaemonGone);
   expect_end(RelayEnd::kLeft);
-  passage_ = begin_passage(kSelf, kStart, times_);
+  passage_ = begin_passage({kPid}, kStart, times_);
   until(RelayStage::kServer);
   happens(RelayEvent::kClientGone);
   now_ = *passage_.until;

@@ -34,7 +34,9 @@ void take_ancillary(msghdr& header, RelayMessage& packet) {
         packet.descriptors.emplace_back(fd);
       }
     } else if (c->cmsg_type == SCM_CREDENTIALS) {
-      std::memcpy(&packet.sender.emplace(), CMSG_DATA(c), sizeof(RelaySender));
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(c), sizeof sender);
+      packet.sender = RelaySender{sender.pid, sender.uid, sender.gid};
     }
   }
 }
@@ -116,7 +118,8 @@ Status send_packet(int fd, std::string_view bytes, std::span<const os::Fd> descr
     append(header, used, SCM_RIGHTS, numbers.data(), numbers.size() * sizeof(int));
   }
   if (as != nullptr) {
-    append(header, used, SCM_CREDENTIALS, as, sizeof *as);
+    const ucred sender{as->pid, as->uid, as->gid};
+    append(header, used, SCM_CREDENTIALS, &sender, sizeof sender);
   }
   header.msg_controllen = used;
   if (used == 0) header.msg_control = nullptr;
@@ -148,17 +151,18 @@ bool Peer::lives() const {
 }
 
 Peer peer_of(int fd) {
-  Peer who;
-  socklen_t size = sizeof who.sender;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who.sender, &size) != 0) return {};
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return {};
+  Peer who{{peer.pid, peer.uid, peer.gid}, {}};
   int pidfd = -1;
   size = sizeof pidfd;
   // Any other failure means that the process has exited and was reaped (newer kernels give a pidfd of it, too), or that
   // no descriptor is free: without a pidfd the owner of the pid is unknown.
   if (::getsockopt(fd, SOL_SOCKET, kPeerPidfd, &pidfd, &size) == 0) {
     who.pidfd = os::Fd(pidfd);
-  } else if (errno == ENOPROTOOPT && who.sender.pid > 0) {
-    who.pidfd = os::open_pidfd(who.sender.pid).value_or(os::Fd());
+  } else if (errno == ENOPROTOOPT && peer.pid > 0) {
+    who.pidfd = os::open_pidfd(peer.pid).value_or(os::Fd());
   }
   return who;
 }

@@ -31,8 +31,8 @@ Result<os::Fd> listen_in(const os::Dir& directory, const std::string& name);
 // The process that connected. The socket keeps the pid of a process that has exited, even if another process reuses the
 // pid; therefore the process itself is held.
 struct Peer {
-  RelaySender sender{};  // pid 0: not visible to us
-  os::Fd pidfd;          // absent: it has exited, or is not visible
+  RelaySender sender;  // pid 0: not visible to us
+  os::Fd pidfd;        // absent: it has exited, or is not visible
   // Whether the pid still belongs to the process. Also true of a process that is not visible: its pid is not known.
   bool lives() const;
 };
