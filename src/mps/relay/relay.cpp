@@ -37,7 +37,8 @@ Relay::Relay(os::Loop& loop, RelaySettings settings, RelayOwner& owner)
     : loop_(loop), settings_(std::move(settings)), owner_(owner), clients_(loop, [this](int pid) { gone(pid); }) {}
 
 Relay::~Relay() {
-  for (auto& [id, passage] : passages_) {
+  hold();
+  for (const auto& [id, passage] : std::map(passages_)) {
     passage->wait_for_server(kLastWait);
     passage->drop();
   }

@@ -63,18 +63,9 @@ void RelayPassage::drop_client() {
 
 void RelayPassage::wait_for_server(int milliseconds) {
   if (!waits_for_server(state_)) return;
-  if (state_.stage == RelayStage::kTaken) {
-    pollfd greeted{server_.fd.get(), POLLIN, 0};
-    (void)::poll(&greeted, 1, milliseconds);
-    return;
-  }
-  pollfd sent{daemon_.fd.get(), POLLIN, 0};
-  RelayMessage packet;
-  if (::poll(&sent, 1, milliseconds) <= 0 || receive_packet(daemon_.fd.get(), packet) != Arrival::kPacket ||
-      packet.bytes != kRelayDescriptor || packet.descriptors.empty())
-    return;
-  (void)send_packet(daemon_.fd.get(), kRelayTaken);
-  server_.fd = std::move(packet.descriptors[0]);
+  const bool taken = state_.stage == RelayStage::kTaken;
+  pollfd sent{(taken ? server_ : daemon_).fd.get(), POLLIN, 0};
+  if (::poll(&sent, 1, milliseconds) > 0 && !taken) hear(daemon_);
 }
 
 void RelayPassage::begin() {
@@ -116,20 +107,17 @@ void RelayPassage::hear(Side& side) {
 void RelayPassage::hear_server(RelayMessage packet) {
   // Of a client that has exited, another process would get the channels: nothing counts what it does with them.
   const bool lives = peer_.lives();
-  for (const os::Fd& descriptor : packet.descriptors)
-    if (lives) give_channel(descriptor);
+  for (const os::Fd& descriptor : packet.descriptors) {
+    struct stat info{};
+    if (!lives || ::fstat(descriptor.get(), &info) != 0) continue;
+    relay_.clients_.gets(state_.client.pid, id_,
+                         fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
+  }
   // A client that does not read, or has gone, is noticed at its own end.
   if (lives) (void)send_packet(exchange_.fd.get(), packet.bytes, packet.descriptors);
   packet.descriptors.clear();
   happens(RelayEvent::kServerSaid, std::move(packet));
   if (!lives) happens(RelayEvent::kClientBrokeOff);
-}
-
-void RelayPassage::give_channel(const os::Fd& descriptor) {
-  struct stat info{};
-  if (::fstat(descriptor.get(), &info) != 0) return;
-  relay_.clients_.gets(state_.client.pid, id_,
-                       fmt::format("{}:[{}]", S_ISSOCK(info.st_mode) ? "socket" : "pipe", info.st_ino));
 }
 
 void RelayPassage::connects() {

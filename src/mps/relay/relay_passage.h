@@ -29,7 +29,7 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   // server has not greeted the client yet; the passage continues without the client and its grant until Relay::ended().
   bool leave_to_server();
   // At the end of the program, before drop(): blocks up to that long until the daemon has sent the server's socket, or
-  // the server its first message.
+  // the server its first message. May end the passage.
   void wait_for_server(int milliseconds);
 
   std::uint64_t id() const { return id_; }
@@ -54,7 +54,6 @@ class RelayPassage : public std::enable_shared_from_this<RelayPassage> {
   void hear(Side& side);
   void hear_server(RelayMessage packet);
   void hear_client_in_exchange(RelayMessage packet);
-  void give_channel(const os::Fd& descriptor);
   void connects();
   void introduce();
   void to_client(const RelayMessage& packet);
