@@ -6,7 +6,6 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <sstream>
 #include <unordered_map>
@@ -39,17 +38,12 @@ std::string_view invisible_in(std::string_view text) {
   return found == std::end(kInvisible) ? std::string_view() : found->second;
 }
 
-// What is read.
-struct Rules {
-  std::size_t most_values = std::numeric_limits<std::size_t>::max();
-  bool visible = false;  // invisible characters in plain scalars are errors
-};
-
-// Converts yaml-cpp's events to Nodes. The first error is kept; later events are processed without effect.
+// Converts yaml-cpp's events to Nodes. The first error is kept; later events are processed without effect. In a
+// configuration, values are counted, and invisible characters in plain scalars are errors.
 class Builder : public YAML::EventHandler {
  public:
-  Builder(std::string_view source, std::string_view text, const Rules& rules)
-      : source_(source), text_(text), rules_(rules) {}
+  Builder(std::string_view source, std::string_view text, bool is_configuration)
+      : source_(source), text_(text), is_configuration_(is_configuration) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override { began = mark; }
   void OnDocumentEnd() override {}
@@ -67,7 +61,7 @@ class Builder : public YAML::EventHandler {
                 const std::string& value) override {
     const bool typed = tag.empty() || tag == "?" || tag == "tag:yaml.org,2002:bool" || tag == "tag:yaml.org,2002:int" ||
                        tag == "tag:yaml.org,2002:float" || tag == "tag:yaml.org,2002:null";
-    if (const auto name = invisible_in(value); rules_.visible && !name.empty() && tag != "!")
+    if (const auto name = invisible_in(value); is_configuration_ && !name.empty() && tag != "!")
       fault(mark.line + 1, mark.column + 1, "has an invisible character, " + std::string(name),
             std::string(kTypeAgain));
     leaf(mark, anchor, Node::Kind::kScalar, value, !typed);
@@ -112,10 +106,10 @@ class Builder : public YAML::EventHandler {
 
   void count(const YAML::Mark& mark, std::size_t values) {
     values_ += values;
-    if (values_ <= rules_.most_values || problem) return;
+    if (values_ <= kMostValues || !is_configuration_ || problem) return;
     fault(
         mark.line + 1, mark.column + 1,
-        "comes after " + std::to_string(rules_.most_values) +
+        "comes after " + std::to_string(kMostValues) +
             " keys and values, and no more are read (an alias counts all of its values, a text one for each 64 bytes)",
         "a configuration needs a few hundred; is this the right file?");
   }
@@ -203,7 +197,7 @@ class Builder : public YAML::EventHandler {
 
   std::string source_;
   std::string_view text_;
-  const Rules& rules_;
+  bool is_configuration_;
   std::size_t values_ = 0;
   std::vector<Frame> stack_;
   std::unordered_map<YAML::anchor_t, std::shared_ptr<Node>> anchors_;
@@ -293,9 +287,9 @@ std::optional<Document> refused_as_text(std::string_view text, std::string_view 
 // The parser's next document; absent at the end of the text. `began`: position of the previous document, then of this
 // one; below 0 before the first.
 std::optional<Document> next_document(YAML::Parser& parser, std::string_view text, std::string_view source, int& began,
-                                      const Rules& rules) {
+                                      bool is_configuration) {
   try {
-    Builder builder(source, text, rules);
+    Builder builder(source, text, is_configuration);
     if (!parser.HandleNextDocument(builder)) return std::nullopt;
     // yaml-cpp does not get past a character that nothing can begin with (",0"): it returns empty documents there
     // endlessly.
@@ -333,10 +327,9 @@ Document read_document(std::string_view text, std::string_view source) {
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  const Rules rules{.most_values = kMostValues, .visible = true};
-  auto document = next_document(parser, text, source, began, rules).value_or(Document{});
+  auto document = next_document(parser, text, source, began, true).value_or(Document{});
   if (document.problem) return document;
-  if (auto second = next_document(parser, text, source, began, rules); second && second->root != nullptr)
+  if (auto second = next_document(parser, text, source, began, true); second && second->root != nullptr)
     if (second->root->kind != Node::Kind::kNull) document.ignored = std::move(second->root);
   return document;
 }
@@ -350,7 +343,7 @@ std::vector<Document> read_documents(std::string_view text, std::string_view sou
   std::istringstream stream{std::string(text)};
   YAML::Parser parser(stream);
   int began = -1;
-  while (auto document = next_document(parser, text, source, began, {})) {
+  while (auto document = next_document(parser, text, source, began, false)) {
     const bool last = document->problem.has_value();
     if (last || (document->root && document->root->kind != Node::Kind::kNull))
       documents.push_back(*std::move(document));
