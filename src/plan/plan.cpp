@@ -128,10 +128,9 @@ std::string_view device_of(std::string_view slot_id) {
 
 std::optional<gpu::Unhealthy> fault_of(const PlannedDevice& device, const Faults& faults) {
   for (const auto& uuid : {device.uuid, device.gpu_uuid})
-    if (const auto it = faults.devices.find(uuid); it != faults.devices.end()) return it->second;
-  const auto it = device.pool.empty() ? faults.pools.end() : faults.pools.find(device.pool);
-  if (it == faults.pools.end()) return std::nullopt;
-  return gpu::Unhealthy{gpu::Cause::kPool, it->second};
+    if (const auto* fault = find_in(faults.devices, uuid)) return *fault;
+  const auto* why = find_in(faults.pools, device.pool);
+  return why == nullptr ? std::nullopt : std::optional(gpu::Unhealthy{gpu::Cause::kPool, *why});
 }
 
 std::vector<Advertised> advertise(const Plan& plan, const Faults& faults, const Withheld& withheld) {

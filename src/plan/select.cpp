@@ -78,10 +78,7 @@ Problem mig_problem(std::string what, std::string remedy) {
 class Collector {
  public:
   Collector(const config::Config& config, const gpu::Inventory& inventory)
-      : dra_(config.dra),
-        strategy_(config.flags.mig_strategy),
-        platform_(inventory.platform),
-        needs_nodes_(config.flags.plugin.pass_device_specs) {
+      : config_(config), platform_(inventory.platform) {
     for (const std::string& sentence : inventory.unreadable) out.left_out.push_back({"a GPU", sentence});
     std::ranges::copy(inventory.set_aside, std::back_inserter(out.left_out));
     for (const Gpu& gpu : inventory.gpus) {
@@ -94,9 +91,9 @@ class Collector {
 
   void collect() {
     if (platform_ == gpu::Platform::kTegra) return out.by_name[kGpuResource].push_back(tegra_device());
-    if (strategy_ == MigStrategy::kNone) none();
-    if (strategy_ == MigStrategy::kSingle) single();
-    if (strategy_ == MigStrategy::kMixed) mixed();
+    if (config_.flags.mig_strategy == MigStrategy::kNone) none();
+    if (config_.flags.mig_strategy == MigStrategy::kSingle) single();
+    if (config_.flags.mig_strategy == MigStrategy::kMixed) mixed();
     if (platform_ != gpu::Platform::kWsl) return;
     for (auto& [name, candidates] : out.by_name)
       if (!candidates.empty()) candidates = {wsl_device(*candidates.front().gpu)};
@@ -110,7 +107,7 @@ class Collector {
   // With device specs a container gets only the listed nodes: without the two that give access to the instances, it
   // would hold a device that it cannot use.
   void add_mig(const std::string& name, const Gpu& gpu, const MigDevice& mig) {
-    if (needs_nodes_ && (!mig.gi_cap || !mig.ci_cap))
+    if (config_.flags.plugin.pass_device_specs && (!mig.gi_cap || !mig.ci_cap))
       return out.left_out.push_back(
           {name_of(gpu, mig),
            "passDeviceSpecs is on, and the driver's table (/proc/driver/nvidia-caps/mig-minors) does not list which "
@@ -170,7 +167,8 @@ class Collector {
         add_gpu(*gpu);
         continue;
       }
-      const bool on_demand = dra_.partitions == config::DraPartitions::kOnDemand && is_for_claims(dra_, *gpu);
+      const bool on_demand =
+          config_.dra.partitions == config::DraPartitions::kOnDemand && is_for_claims(config_.dra, *gpu);
       if (gpu->mig_devices.empty() && !on_demand)
         out.left_out.push_back({name_of(*gpu), "MIG mode is enabled and it has no MIG devices"});
       for (const MigDevice& mig : gpu->mig_devices) {
@@ -186,10 +184,8 @@ class Collector {
     }
   }
 
-  const config::Dra& dra_;
-  MigStrategy strategy_;
+  const config::Config& config_;
   gpu::Platform platform_;
-  bool needs_nodes_;
   std::vector<const Gpu*> gpus_;
 };
 
