@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "base/enum_names.h"
@@ -46,21 +47,13 @@ void put_bar(Html& html, const view::Device& device) {
   html.raw("</svg>");
 }
 
-std::vector<std::string> columns_of(const std::vector<Node>& nodes) {
-  std::vector<std::string> columns;
-  for (const auto& node : nodes)
-    for (const auto& device : node.devices)
-      if (const auto gpu = gpu_of(device.index); std::ranges::find(columns, gpu) == columns.end())
-        columns.push_back(gpu);
-  std::ranges::sort(columns, {}, [](const std::string& index) { return std::pair(index.size(), index); });
-  return columns;
-}
-
 void put_map(Html& html, const std::vector<Node>& nodes) {
-  const auto columns = columns_of(nodes);
+  std::set<std::pair<std::size_t, std::string>> columns;  // "2" before "10"
+  for (const auto& node : nodes)
+    for (const auto& device : node.devices) columns.emplace(gpu_of(device.index).size(), gpu_of(device.index));
   html.raw("<h2>GPUs</h2>\n<p class=dim>A bar is a GPU or MIG device; the filled part is held.</p>\n");
   std::vector<std::string> headings{"node"};
-  for (const auto& gpu : columns) headings.push_back("GPU " + text(gpu));
+  for (const auto& [digits, gpu] : columns) headings.push_back("GPU " + text(gpu));
   html.table("nodes and GPUs", headings);
   for (const auto& node : nodes) {
     html.add("<tr><th scope=row><bdi>{}</bdi>", text(node.name));
@@ -69,7 +62,7 @@ void put_map(Html& html, const std::vector<Node>& nodes) {
                text(node.problem));
       continue;
     }
-    for (const auto& gpu : columns) {
+    for (const auto& [digits, gpu] : columns) {
       html.raw("<td class=m>");
       for (const auto& device : node.devices) {
         if (gpu_of(device.index) != gpu) continue;
@@ -104,9 +97,8 @@ std::string size_text(const Fit& fit) {
 std::string nodes_text(const Fit& fit) {
   std::vector<std::pair<std::string, std::uint64_t>> nodes(fit.by_node.begin(), fit.by_node.end());
   std::ranges::stable_sort(nodes, std::ranges::greater(), [](const auto& node) { return node.second; });
-  std::string text;
-  for (std::size_t i = 0; i < std::min(nodes.size(), kMostNodesNamed); ++i)
-    text += fmt::format("{}{}: {}", i == 0 ? "" : ", ", nodes[i].first, nodes[i].second);
+  auto text = join(nodes | std::views::take(kMostNodesNamed), ", ",
+                   [](const auto& node) { return fmt::format("{}: {}", node.first, node.second); });
   if (nodes.size() > kMostNodesNamed) text += fmt::format(" and {} more", nodes.size() - kMostNodesNamed);
   return text.empty() ? "none" : text;
 }
