@@ -26,7 +26,7 @@
 #include "kube/client/ask_once.h"
 #include "kube/object.h"
 #include "kubelet/pod_resources.h"
-#include "labels/outputs.h"
+#include "labels/live/label_writer.h"
 #include "mps/daemon/adoption.h"
 #include "mps/daemon/compute_modes.h"
 #include "mps/daemon/daemon_home.h"
@@ -144,26 +144,23 @@ void find_cgroups(const ResetOptions& options, Traces& traces) {
   }
 }
 
-constexpr int kMostRounds = 5;
-
 Result<std::string> node_object(const kube::Access& access, const std::string& path) {
   TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::get, path));
   if (answer.status == kube::http::kOk) return answer.body;
   return std::unexpected(kube::refusal(answer, "the API server does not show it", path));
 }
 
-// If another client writes to the node in between, the node is read again.
-Status remove_labels(const kube::Access& access, const std::string& path) {
-  for (int round = 0; round < kMostRounds; ++round) {
-    TRY(const auto node, node_object(access, path));
-    TRY(const auto change, labels::change_node(node, {}));
-    if (!change.patch) return {};
-    TRY(const auto answer, kube::ask_once(access, &kube::KubeClient::patch, path, *change.patch));
-    if (answer.status == kube::http::kOk) return {};
-    if (answer.status != kube::http::kConflict)
-      return std::unexpected(kube::refusal(answer, "the API server refuses to take labels off the node"));
-  }
-  return fail(Kind::kConflict, "the node object is changed by another client at each try", path);
+// As they were written.
+Status remove_labels(const kube::Access& access, const std::string& node) {
+  TRY(const auto server, kube::BlockingClient::open(access));
+  const auto writer = labels::label_writer(labels::LabelOutput::kNode, {.node_name = node}, server.client.get());
+  Status removed;
+  writer->write({}, [&](const Result<labels::Written>& written) {
+    if (!written) removed = std::unexpected(written.error());
+    server.loop->stop();
+  });
+  server.loop->run();
+  return removed;
 }
 
 bool has_condition(const std::string& node) {
@@ -230,7 +227,7 @@ void find_on_node_object(const ResetOptions& options, Traces& traces, std::vecto
     for (const auto& [key, value] : map_at(member_at(patch, "metadata"), "labels").items())
       keys += (keys.empty() ? "" : ", ") + key;
     traces.push_back({"the labels of the node " + options.node_name + " that are ours (" + keys + ")",
-                      [access = *access, path] { return remove_labels(access, path); }});
+                      [access = *access, node = options.node_name] { return remove_labels(access, node); }});
   }
   if (has_condition(*node))
     traces.push_back({"the condition " + std::string(kube::kReadyCondition) + " of the node " + options.node_name,
