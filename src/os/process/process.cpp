@@ -9,7 +9,6 @@ extern "C" {
 #include <sys/pidfd.h>
 }
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>

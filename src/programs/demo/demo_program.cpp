@@ -100,18 +100,13 @@ constexpr std::size_t kLargestState = 16 << 20;
 constexpr const char* kClear = "\033[H\033[2J";
 
 Result<std::string> find_standins(const DemoOptions& options, const std::string& self) {
-  const std::filesystem::path bin = std::filesystem::path(self).parent_path();
-  std::vector<std::string> places{options.standins};
-  if (options.standins.empty())
-    places = {(bin / "../standins").lexically_normal().string(),
-              (bin / "../libexec/tranche/standins").lexically_normal().string()};
-  for (const auto& place : places) {
-    if (::access((place + "/sim-kubelet").c_str(), X_OK) == 0) return place;
-  }
+  const auto beside = std::filesystem::path(self).parent_path() / "../standins";
+  const std::string place = options.standins.empty() ? beside.lexically_normal().string() : options.standins;
+  if (::access((place + "/sim-kubelet").c_str(), X_OK) == 0) return place;
   return fail(Kind::kNotFound,
               "the stand-ins (sim-kubelet and its neighbours) are not there; build them with ./dev build, or name "
               "their folder with --standins",
-              places.front());
+              place);
 }
 
 Status copy_or_write(const os::Dir& dir, std::string_view name, const std::string& from, const std::string& otherwise) {

@@ -13,7 +13,7 @@ struct DemoOptions {
   std::uint32_t slots = 10;
   std::string config_file;  // "" = MPS with `slots` slots per GPU
   std::string pods_file;    // "" = the built-in pods
-  std::string standins;     // "" = ../standins beside the program, or ../libexec/tranche/standins
+  std::string standins;     // "" = ../standins beside the program
   bool once = false;        // print one report once everything has settled, then exit
   bool json = false;
   bool keep = false;  // do not delete the scratch directory

@@ -231,7 +231,6 @@ class Deaths {
           pool_ = pool, endpoint_ = each;
     const Json& held = list_at(endpoint_, "protection");
     protection_ = held.empty() ? Json() : held[0];
-    probes_.loop.stop();
   }
   bool all_compute() const { return std::ranges::none_of(neighbours_, Probes::has_ended); }
   bool is_free() const {
