@@ -124,10 +124,6 @@ class Turn {
     look_within(event.status == "FAULT" ? settings_.fault_every : settings_.health_every);
   }
 
-  void on(const ClientLogged&) {
-    if (s_.state == State::kServing) look_within(settings_.health_every);
-  }
-
   void on(const AdmissionLimitsSet& event) {
     if (s_.state != State::kServing) return;  // the limits are set in another way in this state
     s_.turn = event.limits;
@@ -141,7 +137,7 @@ class Turn {
     s_.turn_problem = event.why;
     if (s_.state != State::kServing) return;
     s_.reason = serving_note(s_);
-    if (!s_.question_due) s_.timer = now_;  // only an answer to a question shows whether the daemon responds
+    look_within({});  // only an answer to a question shows whether the daemon responds
   }
 
   void on(const QuestionFailed& event) {
@@ -175,8 +171,8 @@ class Turn {
     if (s_.state == State::kServing && s_.greets) ping_later();
   }
 
-  void on(const LookNow&) {
-    if (s_.state == State::kServing && !s_.question_due) s_.timer = now_;
+  void on(const Look& event) {
+    if (s_.state == State::kServing) look_within(event.within);
   }
 
   void on(const Replace& event) {
@@ -310,6 +306,7 @@ class Turn {
     s_.timer = now_ + (fault ? settings_.fault_every : rests ? settings_.rest_every : settings_.health_every);
   }
 
+  // Without effect while a question is open, when there is no timer.
   void look_within(Duration time) {
     if (s_.timer) s_.timer = std::min(*s_.timer, now_ + time);
   }

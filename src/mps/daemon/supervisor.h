@@ -86,7 +86,6 @@ struct ServerLogged {  // a server's status from a log line, which arrives soone
   int pid = 0;
   std::string status;  // "" = it exited
 };
-struct ClientLogged {};  // a client connected
 struct QuestionFailed {
   // kTimeout, kNotFound, kInvalid: the daemon's fault. kConflict: another program uses the session. Others: ours.
   Error error;
@@ -95,8 +94,10 @@ struct Pinged {
   Status greeted = {};
 };
 struct PingSkipped {};  // our own CUDA start runs: the daemon may be busy with it and is not unresponsive
-struct LookNow {};      // a caller waits for its clients to exit: ask now instead of at the next interval
-struct Replace {        // the daemon answers but does not work
+struct Look {           // a client has connected, or is to exit: ask sooner than at the next interval
+  Duration within = Duration::zero();
+};
+struct Replace {  // the daemon answers but does not work
   std::string why;
 };
 struct AdmissionLimitsSet {  // the daemon and its servers hold these limits for the next clients; read back
@@ -108,9 +109,8 @@ struct AdmissionLimitsUnknown {  // what they hold is unknown; no client was adm
 };
 struct Tick {};
 struct StopAsked {};
-using Event =
-    std::variant<Want, Spawned, DaemonExited, Answered, ServerLogged, ClientLogged, AdmissionLimitsSet,
-                 AdmissionLimitsUnknown, QuestionFailed, Pinged, PingSkipped, LookNow, Replace, Tick, StopAsked>;
+using Event = std::variant<Want, Spawned, DaemonExited, Answered, ServerLogged, AdmissionLimitsSet,
+                           AdmissionLimitsUnknown, QuestionFailed, Pinged, PingSkipped, Look, Replace, Tick, StopAsked>;
 
 struct SpawnDaemon {};  // or adopt the one that runs
 struct Ask {            // for the daemon's defaults, and its servers with their clients and limits

@@ -92,7 +92,7 @@ Event any_event(std::mt19937_64& random) {
     case 12:
       return Pinged{std::unexpected(Error{Kind::kTimeout, "no", "", 0})};
     case 13:
-      return below(2) == 0 ? Event(PingSkipped{}) : Event(LookNow{});
+      return below(2) == 0 ? Event(PingSkipped{}) : Event(Look{});
     case 14:
       return ServerLogged{static_cast<int>(below(5)) + 10, below(2) == 0 ? "FAULT" : ""};
     case 16:

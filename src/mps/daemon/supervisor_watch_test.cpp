@@ -136,7 +136,7 @@ TEST(Supervisor, AsksSeldomWhileNoServerHasAClient) {
   rig.s.ping_at.reset();
   rig.wake().answer({server_with(12, kRead)});
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.rest_every);
-  rig.feed(ClientLogged{});
+  rig.feed(Look{rig.settings.health_every});
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
   rig.wake().answer({server_with(12, kRead, {101})});
   EXPECT_EQ(*wake_at(rig.s) - rig.now, rig.settings.health_every);
@@ -177,9 +177,9 @@ TEST(Supervisor, TakesASkippedPingForNothing) {
 
 TEST(Supervisor, LooksAtItsClientsAtOnceWhenSomebodyWaitsForThemToLeave) {
   Rig rig = serving();
-  rig.feed(LookNow{}).feed(Tick{});
+  rig.feed(Look{}).feed(Tick{});
   EXPECT_EQ(names(rig.last), std::vector<std::string>{"ask"});
-  rig.feed(LookNow{}).feed(Tick{});
+  rig.feed(Look{}).feed(Tick{});
   EXPECT_EQ(names(rig.last), std::vector<std::string>{}) << "one question at a time";
 }
 

@@ -339,7 +339,7 @@ void PoolDaemon::read_log_line(const std::string& line) {
 void PoolDaemon::act_on(const LogLine& line) {
   switch (line.what) {
     case LogWhat::kNewClient:
-      return feed(ClientLogged{});
+      return feed(Look{settings_.supervisor.health_every});
     case LogWhat::kServerStarting:
       remember(line.pid);
       return feed(ServerLogged{line.pid, "INITIALIZING"});

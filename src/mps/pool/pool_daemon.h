@@ -125,7 +125,7 @@ class PoolDaemon {
 
   void want(const DaemonLimits& limits) { feed(Want{limits}); }
   void stop() { feed(StopAsked{}); }  // for good
-  void look() { feed(LookNow{}); }    // lists the servers' clients now
+  void look() { feed(Look{}); }       // lists the servers' clients now
   // New clients may be unable to start: starts a proof soon. These proofs have a minimum interval, because tenants that
   // fill the server can cause doubts.
   void doubt() { feed(Doubt{.paced = true}); }
