@@ -264,9 +264,9 @@ class Status {
   // --- a claim
 
   static Cause cause_of(const dra::ShownPart& part, const std::string& claim = "") {
-    std::string what = fmt::format("{}request {} has {} of {} ({}){}", claim.empty() ? "" : "claim " + claim + ": ",
-                                   part.request, part.limits, part.device, part.gpu,
-                                   part.holder.empty() ? "" : ", held by pod " + part.holder);
+    std::string what =
+        fmt::format("{}request {} has {} of {} ({}){}", claim.empty() ? "" : "claim " + claim + ": ", part.request,
+                    part.limits, part.device, part.gpu, part.holder.empty() ? "" : ", held by pod " + part.holder);
     if (part.used_mib) what += fmt::format("; uses {} MiB", *part.used_mib);
     if (part.enforced == "yes") what += "; its limits are enforced";
     if (part.enforced == "partly") what += "; each process is limited, and their sum is not: " + part.why;
