@@ -164,7 +164,7 @@ class HealthService final : public Service {
     }
     streams_.offer(std::move(message));
   }
-  void close() { streams_.finish_all(); }
+  void close() { streams_.close(); }
 
  private:
   Streams<Response> streams_{[] {}};

@@ -325,6 +325,7 @@ class Plugin {
     forget_registration();
     unbind();
     deserted_ = false;
+    service_.streams().accept();
     auto opened =
         SocketServer::open({&service_}, settings_.plugin_dir, socket_name_, loop_.now(), settings_.stop_within);
     if (!opened) {
@@ -341,7 +342,7 @@ class Plugin {
   }
 
   void unbind() {
-    service_.streams().finish_all();  // an open one would keep the server waiting until its deadline
+    service_.streams().close();  // an open one would keep the server waiting until its deadline
     server_.reset();
   }
 

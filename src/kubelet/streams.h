@@ -32,7 +32,7 @@ class Streams {
     {
       const std::lock_guard lock(mutex_);
       streams_.insert(stream);
-      stream->write_newest();
+      closed_ ? stream->end() : stream->write_newest();
     }
     on_count_();
     return stream;
@@ -48,6 +48,19 @@ class Streams {
   void finish_all() {
     const std::lock_guard lock(mutex_);
     for (Stream* stream : streams_) stream->end();
+  }
+
+  // finish_all, and every later one is refused, until they are accepted again.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+    }
+    finish_all();
+  }
+  void accept() {
+    const std::lock_guard lock(mutex_);
+    closed_ = false;
   }
 
   struct Count {
@@ -122,6 +135,7 @@ class Streams {
   std::set<Stream*> streams_;  // each until its OnDone
   Newest newest_;
   std::uint64_t lost_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace tranche::kubelet
